@@ -1,0 +1,40 @@
+import { createRequire } from "node:module";
+import hardhatToolboxMochaEthers from "@nomicfoundation/hardhat-toolbox-mocha-ethers";
+import { defineConfig } from "hardhat/config";
+
+// Hardhat takes a file with the compiler in it; without one it downloads a compiler, which no test run should need.
+const solc = createRequire(import.meta.url).resolve("solc/soljson.js");
+
+export default defineConfig({
+  plugins: [hardhatToolboxMochaEthers],
+  solidity: {
+    version: "0.8.34",
+    path: solc,
+    settings: {
+      evmVersion: "cancun",
+      optimizer: { enabled: true, runs: 10_000 },
+      viaIR: true,
+    },
+  },
+  paths: {
+    tests: { mocha: "test/contracts", solidity: "test/contracts/solidity" },
+  },
+  networks: {
+    default: { type: "edr-simulated", chainId: 31337, hardfork: "cancun", mining: { auto: true } },
+    // The network of this name configures `hardhat node`.
+    node: { type: "edr-simulated", chainId: 31337, hardfork: "cancun", mining: { auto: true } },
+  },
+  typechain: { outDir: "types" },
+  test: {
+    mocha: {
+      timeout: 60_000,
+      retries: 0,
+      forbidOnly: true,
+      forbidPending: true,
+    },
+    solidity: {
+      fuzz: { runs: 128, seed: "0x7434" },
+      invariant: { runs: 32, depth: 64, failOnRevert: true },
+    },
+  },
+});
