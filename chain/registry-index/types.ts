@@ -1,0 +1,102 @@
+import type { Address, Hex } from "viem";
+
+/** One offering of a provider at one price; immutable: a changed price is another record with another id. */
+export interface OfferingRecord {
+  readonly offeringId: number;
+  readonly provider: Address;
+  readonly modelId: string;
+  readonly modelKey: Hex;
+  /** Wei per million input tokens. */
+  readonly inputPrice: bigint;
+  /** Wei per million output tokens. */
+  readonly outputPrice: bigint;
+  /** Tokens. */
+  readonly contextLength: number;
+}
+
+/** Outcomes of one provider's jobs for one model, as the chain's events tell them. Only signed completions count as jobs. */
+export interface ReputationRecord {
+  /** Jobs completed with the client's receipt. */
+  readonly completed: number;
+  /** Jobs that ended by the provider's proven fault (slashed with its own acknowledgement). */
+  readonly failed: number;
+  /** Wei earned with receipts, exact sum. */
+  readonly earned: bigint;
+}
+
+/** A provider as of one block. Frozen: a change makes a new object. */
+export interface ProviderRecord {
+  readonly address: Address;
+  readonly operator: Address;
+  readonly payout: Address;
+  readonly endpoint: string;
+  readonly active: boolean;
+  /** Unix seconds, chain time. */
+  readonly lastSeen: number;
+  /** Grows at registration and at every return. */
+  readonly generation: number;
+  /** 0 = no cap. */
+  readonly maxConcurrentJobs: number;
+  readonly openJobs: number;
+  readonly offerings: ReadonlyMap<string, OfferingRecord>;
+  readonly reputation: ReadonlyMap<string, ReputationRecord>;
+}
+
+/** A provider together with its offering of the model that was asked for. */
+export interface Offer {
+  readonly provider: ProviderRecord;
+  readonly offering: OfferingRecord;
+}
+
+/** What changed between two snapshots; cost of deriving must be proportional to it. */
+export interface RegistryDelta {
+  /** Addresses whose record changed, appeared or (on a reorganisation) went. */
+  readonly providers: ReadonlySet<Address>;
+  /** Model ids whose set of offers gained, lost or changed a member. */
+  readonly models: ReadonlySet<string>;
+}
+
+/** The registry as of one block. Immutable; readers keep it as long as they like. */
+export interface RegistrySnapshot {
+  /** Grows by one with every published snapshot of this process. */
+  readonly version: number;
+  readonly blockNumber: number;
+  readonly blockHash: Hex;
+  /** Chain time of the block, Unix seconds. */
+  readonly blockTimestamp: number;
+  /** Seconds after `lastSeen` in which a provider is live. */
+  readonly timeToLive: number;
+  readonly providerCount: number;
+  provider(address: Address): ProviderRecord | undefined;
+  providers(): Iterable<ProviderRecord>;
+  /** Offers of one model in a stable order, live or not, active or not; empty when nobody offers it. */
+  offers(modelId: string): readonly Offer[];
+  /** Model ids with at least one offer, sorted. */
+  models(): readonly string[];
+}
+
+/**
+ * Derives what readers need (rings, rankings) from a snapshot and what changed. Called synchronously before the snapshot is
+ * published, so a reader never sees one without the other; `previous` is the value derived for the preceding snapshot.
+ */
+export type Derive<D> = (snapshot: RegistrySnapshot, delta: RegistryDelta, previous: D | undefined) => D;
+
+/** A snapshot and all that was derived from it, published at once. */
+export interface Published<D> {
+  readonly snapshot: RegistrySnapshot;
+  readonly derived: D;
+}
+
+/** State of the index for `/readyz` and metrics. */
+export interface IndexHealth {
+  readonly ready: boolean;
+  /** Block up to which the index is complete. */
+  readonly blockNumber: number | undefined;
+  /** Monotonic ms since the last successful poll; undefined before the first. */
+  readonly sinceLastPollMs: number | undefined;
+  readonly lastError: string | undefined;
+  /** Unwound reorganisations since start. */
+  readonly reorganisations: number;
+  /** Providers found different by the audit since start. */
+  readonly drift: number;
+}

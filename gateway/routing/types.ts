@@ -1,0 +1,155 @@
+import type { Address } from "viem";
+import type { Published } from "../../chain/registry-index/types.ts";
+import type { Random } from "../../protocol/clock.ts";
+import type { RoutingState } from "./state.ts";
+
+/** Strategies by their configured name. */
+export const policyNames = [
+  "cheapest",
+  "top_rep_cheapest",
+  "manual",
+  "least_inflight",
+  "consistent_hash",
+  "prefix_hash",
+  "pulsar",
+  "wait_and_widen",
+  "pulsar_wait_and_widen",
+] as const;
+export type PolicyName = (typeof policyNames)[number];
+
+/** One provider with the offering that would serve the request. */
+export interface Candidate {
+  readonly provider: Address;
+  readonly generation: number;
+  readonly endpoint: string;
+  readonly modelId: string;
+  readonly offeringId: number;
+  readonly inputPrice: bigint;
+  readonly outputPrice: bigint;
+  readonly contextLength: number;
+  /** 0 = no cap. */
+  readonly maxConcurrentJobs: number;
+  readonly openJobs: number;
+  /** Jobs completed with receipt, and proven faults, for this model. */
+  readonly completedJobs: number;
+  readonly failedJobs: number;
+}
+
+/** What selection may know of a request. */
+export interface RoutingRequest {
+  /** undefined: any model will do (`model` absent or `auto`). */
+  readonly modelId: string | undefined;
+  /** Likely prompt tokens. */
+  readonly inputTokens: number;
+  /** Likely answer tokens (`max_tokens`). */
+  readonly outputTokens: number;
+  /** Explicit key that keeps a conversation on one provider. */
+  readonly affinityKey: string | undefined;
+  /** First 1,024 characters of the conversation, for `prefix_hash`. */
+  readonly routingText: string;
+  /** Ms since the request arrived. */
+  readonly elapsedMs: number;
+  /** Providers that already failed this request. */
+  readonly tried: ReadonlySet<Address>;
+  /** Highest price of either kind, wei per million tokens; undefined = no limit. */
+  readonly maxPrice: bigint | undefined;
+}
+
+/** What this gateway and the providers' signed status know, read at the moment of a decision. All optional values are absent while unknown. */
+export interface LiveStatistics {
+  /** Streams open plus posts unconfirmed of this gateway at this provider, all models. */
+  inFlight(provider: Address): number;
+  /** Posts of this gateway that are not yet in the index's `openJobs`. */
+  unconfirmedPosts(provider: Address): number;
+  /** Decayed outcomes of one provider and model. */
+  measured(provider: Address, modelId: string): MeasuredStatistics | undefined;
+  /** From the provider's signed status, fresh ones only. */
+  reported(provider: Address, modelId: string): ReportedStatistics | undefined;
+  /** Round trip to the provider's region, ms; 0 when unknown. */
+  roundTripMs(provider: Address): number;
+}
+
+export interface MeasuredStatistics {
+  /** Decayed mean time to first token, ms. */
+  readonly ttftMs: number | undefined;
+  /** Decayed mean output tokens per second. */
+  readonly outputTps: number | undefined;
+  /** Decayed success ratio 0..1. */
+  readonly successRatio: number;
+  /** Decayed weight of samples behind it. */
+  readonly samples: number;
+  /** Decayed number of recent failures: counts as load. */
+  readonly recentFailures: number;
+}
+
+export interface ReportedStatistics {
+  readonly lastMeanInputTps: number | undefined;
+  readonly maxInputTps: number | undefined;
+  readonly running: number | undefined;
+  readonly queuedInputTokens: number | undefined;
+  readonly kvFreeTokens: number | undefined;
+  readonly clusterId: string | undefined;
+}
+
+/** Why one provider was left out. A bounded word: also a metric label. */
+export type ExclusionReason =
+  | "inactive"
+  | "stale"
+  | "price_above_limit"
+  | "context_too_small"
+  | "already_tried"
+  | "at_capacity"
+  | "not_manual_provider"
+  | "no_statistic"
+  | "kv_full"
+  | "queue_over_limit"
+  | "endpoint_refused";
+
+export interface Exclusion {
+  readonly provider: Address;
+  readonly reason: ExclusionReason;
+}
+
+/** A policy's answer. `ranked` empty with `wait` true: nothing may be chosen yet, ask again on the next wake. */
+export interface Ranking {
+  readonly ranked: readonly Candidate[];
+  /** Named branch of the policy: metric label and debug field. Bounded. */
+  readonly reason: string;
+  readonly wait: boolean;
+  readonly excluded: readonly Exclusion[];
+  /** Score of each ranked candidate where the policy has one, for the debug record. */
+  readonly scores?: ReadonlyMap<Address, number>;
+}
+
+/** What a policy is given. */
+export interface PolicyInput {
+  readonly request: RoutingRequest;
+  /** Free candidates, stable order. */
+  readonly candidates: readonly Candidate[];
+  readonly published: Published<RoutingState>;
+  readonly statistics: LiveStatistics;
+  /** Unix ms of the decision. */
+  readonly nowMs: number;
+  readonly random: Random;
+}
+
+/** A pure ranking: same input and random sequence, same answer. */
+export interface Policy {
+  readonly name: PolicyName;
+  rank(input: PolicyInput): Ranking;
+}
+
+/** Result of `select`. */
+export interface Selection {
+  /** `ready`: ranked is not empty. `busy`: some could serve but are full or the policy waits. `none`: nobody can. */
+  readonly verdict: "ready" | "busy" | "none";
+  readonly ranked: readonly Candidate[];
+  /** Candidates that match but are full. */
+  readonly busy: readonly Candidate[];
+  readonly excluded: readonly Exclusion[];
+  readonly policy: PolicyName;
+  readonly reason: string;
+  readonly scores?: ReadonlyMap<Address, number>;
+  /** Version of the snapshot that was decided on. */
+  readonly version: number;
+}

@@ -1,0 +1,106 @@
+import { type Hex, isHex } from "viem";
+import type { Usage } from "./usage.ts";
+
+/**
+ * HTTP between gateway and provider node.
+ *
+ * `POST {endpoint}/v1/chat/completions` (also `/v1/completions`) with the OpenAI body and the three request headers. The provider
+ * answers with `x-t4t-acknowledgement` as soon as it has taken the job, then the backend's bytes unchanged. The final usage
+ * statement follows as the SSE comment `: t4t-usage {json}` after the last frame of a stream, or as the header `x-t4t-usage` of a
+ * JSON answer. The gateway sends its receipt to `POST {endpoint}/v1/jobs/{jobId}/receipt`.
+ */
+export const wireHeaders = {
+  jobId: "x-t4t-job-id",
+  /** `<expiresAt unix seconds>.<0x signature>` */
+  authorization: "x-t4t-authorization",
+  /** Block of the post's receipt, decimal: the provider reads the job at or after it. */
+  blockNumber: "x-t4t-block-number",
+  /** `0x signature` of the Acknowledgement. */
+  acknowledgement: "x-t4t-acknowledgement",
+  /** JSON of `UsageStatementWire`. */
+  usage: "x-t4t-usage",
+  requestId: "x-request-id",
+} as const;
+
+/** Starts the SSE comment that carries the usage statement. */
+export const usageCommentPrefix = "t4t-usage ";
+
+/** Error codes of a provider node; `busy` kinds never cost reputation, `caller` kinds are the gateway's own fault. */
+export const providerErrorCodes = {
+  provider_busy: { status: 503, kind: "busy" },
+  provider_draining: { status: 503, kind: "busy" },
+  invalid_authorization: { status: 401, kind: "caller" },
+  job_not_found: { status: 404, kind: "caller" },
+  job_not_open: { status: 409, kind: "caller" },
+  job_already_started: { status: 409, kind: "caller" },
+  model_not_offered: { status: 404, kind: "caller" },
+  insufficient_payment: { status: 402, kind: "caller" },
+  deadline_too_close: { status: 409, kind: "caller" },
+  invalid_request: { status: 400, kind: "caller" },
+  request_too_large: { status: 413, kind: "caller" },
+  backend_rejected: { status: 400, kind: "caller" },
+  backend_unavailable: { status: 502, kind: "fault" },
+  backend_timeout: { status: 504, kind: "fault" },
+  chain_unavailable: { status: 503, kind: "fault" },
+} as const satisfies Record<string, { status: number; kind: "busy" | "caller" | "fault" }>;
+
+export type ProviderErrorCode = keyof typeof providerErrorCodes;
+
+/** Final word of the provider on one answer. */
+export interface UsageStatementWire {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** SHA-256 of the answer's body as sent, without the usage comment. */
+  readonly responseHash: Hex;
+  /** Operator's signature of `UsageStatement`. */
+  readonly signature: Hex;
+}
+
+/** Body of `POST /v1/jobs/{jobId}/receipt`. */
+export interface ReceiptWire {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly responseHash: Hex;
+  /** Client's signature of `Receipt`. */
+  readonly signature: Hex;
+}
+
+/** Text of the authorisation header. */
+export function encodeAuthorization(value: { readonly expiresAt: number; readonly signature: Hex }): string {
+  return `${value.expiresAt}.${value.signature}`;
+}
+
+/** Reads the authorisation header; undefined when it is malformed. */
+export function decodeAuthorization(
+  text: string | undefined,
+): { readonly expiresAt: number; readonly signature: Hex } | undefined {
+  const match = /^(\d{1,12})\.(0x[0-9a-fA-F]{2,16384})$/.exec(text ?? "");
+  if (match?.[1] === undefined || match[2] === undefined) return undefined;
+  return { expiresAt: Number(match[1]), signature: match[2] as Hex };
+}
+
+/** Reads a usage statement or receipt from JSON text; undefined when it is malformed. */
+export function decodeDelivered(text: string): UsageStatementWire | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  const record = value as Record<string, unknown>;
+  const { inputTokens, outputTokens, responseHash, signature } = record;
+  if (!isTokenCount(inputTokens) || !isTokenCount(outputTokens)) return undefined;
+  if (!isHex(responseHash) || responseHash.length !== 66) return undefined;
+  if (!isHex(signature) || signature.length > 16384) return undefined;
+  return { inputTokens, outputTokens, responseHash, signature };
+}
+
+/** JSON text of a usage statement or receipt. */
+export function encodeDelivered(usage: Usage, responseHash: Hex, signature: Hex): string {
+  return JSON.stringify({ inputTokens: usage.inputTokens, outputTokens: usage.outputTokens, responseHash, signature });
+}
+
+function isTokenCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
