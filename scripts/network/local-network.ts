@@ -1,0 +1,301 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Address, Hex } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import { type Deployment, readDeployment, writeDeployment } from "../../chain/deployment.ts";
+import { deployContracts } from "../deploy.ts";
+import { localFunderKey, type Participant, participant } from "./accounts.ts";
+import { startChainProcess, repositoryRoot } from "./chain-process.ts";
+import { type Child, inheritedEnvironment, startChild, waitForChild } from "./child-process.ts";
+import { fundNetwork } from "./funding.ts";
+import { usablePort } from "./ports.ts";
+import { httpReady, rpcReady } from "./rpc-ready.ts";
+import type { ProviderSpecification } from "./specification.ts";
+
+/** A local network: what is started, and what is used instead of an embedded part. */
+export interface NetworkOptions {
+  readonly providers: readonly ProviderSpecification[];
+  /** An existing RPC in place of the embedded chain; then `funderKey` must hold ETH there. */
+  readonly rpcUrl?: string;
+  readonly funderKey?: Hex;
+  /** Existing contracts; deployed when absent. */
+  readonly deploymentFile?: string;
+  /** An existing OpenAI-compatible backend in place of the embedded one. */
+  readonly backendUrl?: string;
+  readonly backend?: {
+    readonly engine: "auto" | "llama" | "text";
+    readonly models: readonly string[];
+    readonly tokenDelayMs?: number;
+  };
+  /** 0 picks a free port. */
+  readonly chainPort?: number;
+  /** One gateway per entry, each with a wallet of its own. */
+  readonly gateways?: readonly { readonly name: string; readonly port: number; readonly env?: Readonly<Record<string, string>> }[];
+  /** 0 = a block per transaction. */
+  readonly blockTimeMs?: number;
+  /** Kept when given; else a temporary folder that goes with the network. */
+  readonly dataDir?: string;
+  /** More `T4T_` variables for every provider node. */
+  readonly providerEnv?: Readonly<Record<string, string>>;
+  /** Wei of the token that each gateway holds in the escrow at least. */
+  readonly gatewayDeposit?: bigint;
+  /** Told of each step, for a person who waits. */
+  readonly onStep?: (text: string) => void;
+}
+
+/** A provider node of a running network. */
+export interface RunningProvider {
+  readonly specification: ProviderSpecification;
+  readonly address: Address;
+  readonly endpoint: string;
+  readonly participant: Participant;
+  readonly child: Child;
+  /** Starts the same provider (same key, port and data) once more after its process has gone, with other variables on top. */
+  restart(env?: Readonly<Record<string, string>>): Promise<RunningProvider>;
+}
+
+/** A gateway of a running network. */
+export interface RunningGateway {
+  readonly name: string;
+  readonly url: string;
+  readonly participant: Participant;
+  readonly child: Child;
+  restart(env?: Readonly<Record<string, string>>): Promise<RunningGateway>;
+}
+
+/** Handles of a running network. */
+export interface LocalNetwork {
+  readonly rpcUrl: string;
+  readonly chainId: number;
+  readonly deployment: Deployment;
+  readonly deploymentFile: string;
+  readonly backendUrl: string;
+  readonly funder: Participant;
+  readonly providers: readonly RunningProvider[];
+  readonly gateways: readonly RunningGateway[];
+  readonly dataDir: string;
+  /** Processes that were started, in order of start. */
+  readonly children: readonly Child[];
+  /** Stops all parts, gateways first, and removes temporary data. */
+  stop(): Promise<void>;
+}
+
+const readyTimeoutMs = 60_000;
+
+/** Starts chain, contracts, backend, provider nodes and gateways, each a process of its own; on any failure stops what was started. */
+export async function startLocalNetwork(options: NetworkOptions): Promise<LocalNetwork> {
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "t4t-")));
+  const step = options.onStep ?? (() => undefined);
+  const children: Child[] = [];
+  const stop = async (): Promise<void> => {
+    for (const child of [...children].reverse()) await child.stop(10_000);
+    if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
+  };
+  try {
+    const funderKey = options.funderKey ?? localFunderKey;
+    const funder: Participant = { role: "funder", key: funderKey, account: privateKeyToAccount(funderKey) };
+    const { rpcUrl, chainId } = await startOrFindChain(options, dataDir, children, step);
+    const deploymentFile = options.deploymentFile ?? join(dataDir, "deployment.json");
+    const deployment =
+      options.deploymentFile === undefined ? await deploy(rpcUrl, funderKey, deploymentFile, step) : await readDeployment(deploymentFile);
+    const gatewayOptions = options.gateways ?? [{ name: "gateway", port: 0 }];
+    const gatewayKeys = gatewayOptions.map(({ name }) => participant(funderKey, name));
+    const providerKeys = options.providers.map(({ name }) => participant(funderKey, name));
+    step("funding the wallets");
+    await fundNetwork({
+      rpcUrl,
+      deployment,
+      funderKey,
+      gateways: gatewayKeys.map(({ account }) => account.address),
+      providers: providerKeys.map(({ account }) => account.address),
+      gatewayDeposit: options.gatewayDeposit ?? 1_000_000_000n,
+      mayMint: options.rpcUrl === undefined,
+    });
+    const backendUrl = options.backendUrl ?? (await startBackendProcess(options, dataDir, children, step));
+
+    const startProvider = async (specification: ProviderSpecification, key: Participant, port: number, env: Readonly<Record<string, string>>) => {
+      const endpoint = `http://127.0.0.1:${port}`;
+      const child = startChild({
+        name: specification.name,
+        args: [join(repositoryRoot, "provider", "main.ts")],
+        cwd: repositoryRoot,
+        logFile: join(dataDir, "logs", `${specification.name}.log`),
+        env: {
+          ...inheritedEnvironment(),
+          ...(await providerEnvironment(specification, { rpcUrl, deploymentFile, dataDir, backendUrl, key, port, endpoint })),
+          ...options.providerEnv,
+          ...specification.env,
+          ...env,
+        },
+      });
+      children.push(child);
+      await ready(child, `${endpoint}/readyz`);
+      const running: RunningProvider = {
+        specification,
+        address: key.account.address,
+        endpoint,
+        participant: key,
+        child,
+        restart: async (more = {}) => await startProvider(specification, key, port, { ...env, ...more }),
+      };
+      return running;
+    };
+    step(`starting ${options.providers.length} provider nodes`);
+    const providers = await Promise.all(
+      options.providers.map(async (specification, index) => {
+        const port = await usablePort(`T4T_PROVIDER_PORT (${specification.name})`, specification.port ?? 0);
+        return await startProvider(specification, providerKeys[index] as Participant, port, {});
+      }),
+    );
+
+    const startGateway = async (name: string, key: Participant, port: number, env: Readonly<Record<string, string>>) => {
+      const url = `http://127.0.0.1:${port}`;
+      const child = startChild({
+        name,
+        args: [join(repositoryRoot, "gateway", "main.ts")],
+        cwd: repositoryRoot,
+        logFile: join(dataDir, "logs", `${name}.log`),
+        env: {
+          ...inheritedEnvironment(),
+          T4T_RPC_URL: rpcUrl,
+          T4T_DEPLOYMENT_FILE: deploymentFile,
+          T4T_DATA_DIR: join(dataDir, name),
+          T4T_PRIVATE_KEY: key.key,
+          T4T_GATEWAY_HOST: "127.0.0.1",
+          T4T_GATEWAY_PORT: String(port),
+          T4T_ALLOW_PRIVATE_ENDPOINTS: "true",
+          T4T_CHAIN_POLL_MS: "100",
+          ...env,
+        },
+      });
+      children.push(child);
+      await ready(child, `${url}/readyz`);
+      const running: RunningGateway = {
+        name,
+        url,
+        participant: key,
+        child,
+        restart: async (more = {}) => await startGateway(name, key, port, { ...env, ...more }),
+      };
+      return running;
+    };
+    step(gatewayOptions.length === 1 ? "starting the gateway" : `starting ${gatewayOptions.length} gateways`);
+    const gateways = await Promise.all(
+      gatewayOptions.map(async ({ name, port, env }, index) => {
+        const usable = await usablePort("T4T_GATEWAY_PORT", port);
+        return await startGateway(name, gatewayKeys[index] as Participant, usable, env ?? {});
+      }),
+    );
+    return { rpcUrl, chainId, deployment, deploymentFile, backendUrl, funder, providers, gateways, dataDir, children, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function ready(child: Child, url: string): Promise<void> {
+  const abort = new AbortController();
+  try {
+    await waitForChild(child, httpReady(url, abort.signal), readyTimeoutMs);
+  } finally {
+    abort.abort(new Error("no longer waited for"));
+  }
+}
+
+async function startOrFindChain(
+  options: NetworkOptions,
+  dataDir: string,
+  children: Child[],
+  step: (text: string) => void,
+): Promise<{ readonly rpcUrl: string; readonly chainId: number }> {
+  if (options.rpcUrl !== undefined) {
+    step(`using the chain at ${new URL(options.rpcUrl).host}`);
+    return { rpcUrl: options.rpcUrl, chainId: await rpcReady(options.rpcUrl, AbortSignal.timeout(15_000)) };
+  }
+  step("starting a Hardhat chain");
+  const port = await usablePort("T4T_CHAIN_PORT", options.chainPort ?? 0);
+  const chain = await startChainProcess({ port, logFile: join(dataDir, "logs", "chain.log"), blockTimeMs: options.blockTimeMs ?? 0 });
+  children.push(chain.child);
+  return chain;
+}
+
+async function deploy(rpcUrl: string, key: Hex, file: string, step: (text: string) => void): Promise<Deployment> {
+  step("deploying ProviderRegistry and JobEscrow");
+  const deployment = await deployContracts({ rpcUrl, key });
+  await writeDeployment(file, deployment);
+  return deployment;
+}
+
+async function startBackendProcess(
+  options: NetworkOptions,
+  dataDir: string,
+  children: Child[],
+  step: (text: string) => void,
+): Promise<string> {
+  const backend = options.backend ?? { engine: "auto", models: ["tiny"] };
+  step("starting the embedded model");
+  const port = await usablePort("T4T_BACKEND_PORT", 0);
+  const url = `http://127.0.0.1:${port}`;
+  const child = startChild({
+    name: "backend",
+    args: [
+      join(repositoryRoot, "scripts", "backend", "main.ts"),
+      "--port",
+      String(port),
+      "--engine",
+      backend.engine,
+      ...backend.models.flatMap((model) => ["--model", model]),
+      ...(backend.tokenDelayMs === undefined ? [] : ["--token-delay-ms", String(backend.tokenDelayMs)]),
+      "--data-dir",
+      join(dataDir, "backend"),
+    ],
+    env: inheritedEnvironment(),
+    cwd: repositoryRoot,
+    logFile: join(dataDir, "logs", "backend.log"),
+  });
+  children.push(child);
+  await ready(child, `${url}/health`);
+  return url;
+}
+
+async function providerEnvironment(
+  specification: ProviderSpecification,
+  place: {
+    readonly rpcUrl: string;
+    readonly deploymentFile: string;
+    readonly dataDir: string;
+    readonly backendUrl: string;
+    readonly key: Participant;
+    readonly port: number;
+    readonly endpoint: string;
+  },
+): Promise<Record<string, string>> {
+  const folder = join(place.dataDir, specification.name);
+  await mkdir(folder, { recursive: true });
+  const endpointsFile = join(folder, "endpoints.json");
+  const file = {
+    backends: [{ name: "backend", url: specification.backendUrl ?? place.backendUrl }],
+    offerings: specification.offerings.map((offering) => ({
+      model: offering.model,
+      backend: "backend",
+      ...(offering.backendModel === undefined ? {} : { backendModel: offering.backendModel }),
+      inputPrice: String(offering.inputPrice),
+      outputPrice: String(offering.outputPrice),
+      contextLength: offering.contextLength,
+    })),
+  };
+  await writeFile(endpointsFile, `${JSON.stringify(file, null, 2)}\n`);
+  return {
+    T4T_RPC_URL: place.rpcUrl,
+    T4T_DEPLOYMENT_FILE: place.deploymentFile,
+    T4T_DATA_DIR: folder,
+    T4T_PRIVATE_KEY: place.key.key,
+    T4T_PROVIDER_HOST: "127.0.0.1",
+    T4T_PROVIDER_PORT: String(place.port),
+    T4T_ENDPOINT: place.endpoint,
+    T4T_ENDPOINTS_FILE: endpointsFile,
+    T4T_CHAIN_POLL_MS: "100",
+    ...(specification.maxConcurrentJobs === undefined ? {} : { T4T_MAX_CONCURRENT_JOBS: String(specification.maxConcurrentJobs) }),
+  };
+}

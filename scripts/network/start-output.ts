@@ -1,0 +1,103 @@
+import type { DemonstratedJob, DemonstrationOutput, WaitedInLine } from "./demonstration.ts";
+import { describeProgress, formatAmount } from "./format.ts";
+import type { LocalNetwork } from "./local-network.ts";
+
+/** Where `npm start` says what happens: text for a person, or one JSON object a line for a program. */
+export interface StartOutput extends DemonstrationOutput {
+  step(text: string): void;
+  ready(network: LocalNetwork): void;
+  scene(title: string): void;
+  jobDone(job: DemonstratedJob): void;
+  waited(result: WaitedInLine): void;
+  staysUp(network: LocalNetwork, model: string): void;
+  done(job: DemonstratedJob): void;
+  stopping(): void;
+}
+
+const tokenDecimals = 6;
+const tokenSymbol = "TEST";
+
+/** Text on standard output. */
+export function textStartOutput(write: (text: string) => void = (text) => process.stdout.write(text)): StartOutput {
+  let midLine = false;
+  const line = (text: string): void => {
+    write(`${midLine ? "\n" : ""}${text}\n`);
+    midLine = false;
+  };
+  return {
+    step: (text) => line(`- ${text}`),
+    ready: (network) => {
+      line("");
+      line(`chain      ${network.rpcUrl} (chain id ${network.chainId})`);
+      line(`registry   ${network.deployment.registry}`);
+      line(`escrow     ${network.deployment.escrow}`);
+      for (const { specification, address, endpoint } of network.providers) {
+        const cap = specification.maxConcurrentJobs === 0 ? "no cap" : `cap ${specification.maxConcurrentJobs ?? "by default"}`;
+        line(`provider   ${address} at ${endpoint}, ${cap}, ${specification.offerings.map(({ model }) => model).join(", ")}`);
+      }
+      for (const { url } of network.gateways) line(`gateway    ${url}`);
+    },
+    scene: (title) => {
+      line("");
+      line(title);
+    },
+    progress: (client, event) => line(`  ${client === "client" ? "" : `[${client}] `}${describeProgress(event)}`),
+    text: (_client, text) => {
+      write(midLine ? text : `  > ${text}`);
+      midLine = true;
+    },
+    jobDone: (job) => {
+      line("");
+      line(`  provider       ${job.provider}`);
+      line(`  tokens used    ${job.usage.inputTokens} input, ${job.usage.outputTokens} output`);
+      line(`  price paid     ${formatAmount(job.paid, tokenDecimals, tokenSymbol)} (${job.paid} wei)`);
+      line(`  transactions   post     ${job.transactions.post}`);
+      line(`                 complete ${job.transactions.complete}`);
+    },
+    waited: ({ waitedMs }) => line(`  the second client was served after about ${(waitedMs / 1000).toFixed(1)} s in line`),
+    staysUp: (network, model) => {
+      const url = network.gateways[0]?.url ?? "";
+      const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }], max_tokens: 64 });
+      line("");
+      line("It stays up. Try it:");
+      line(`  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`);
+      line("Stop it with Ctrl-C.");
+    },
+    done: () => undefined,
+    stopping: () => line("stopping"),
+  };
+}
+
+/** One JSON object a line on standard output; the shapes are fixed because scripts rely on them. */
+export function jsonStartOutput(write: (text: string) => void = (text) => process.stdout.write(text)): StartOutput {
+  const print = (value: object): void => write(`${JSON.stringify(value)}\n`);
+  return {
+    step: () => undefined,
+    ready: (network) =>
+      print({
+        event: "ready",
+        gateway: network.gateways[0]?.url,
+        rpc: network.rpcUrl,
+        chainId: network.chainId,
+        contracts: { registry: network.deployment.registry, escrow: network.deployment.escrow, token: network.deployment.token },
+        providers: network.providers.map(({ specification, address, endpoint }) => ({
+          address,
+          endpoint,
+          models: specification.offerings.map(({ model }) => model),
+          maxConcurrentJobs: specification.maxConcurrentJobs,
+        })),
+      }),
+    scene: () => undefined,
+    progress: (client, event) => {
+      const { type, ...facts } = event;
+      print({ event: type, client, ...facts });
+    },
+    text: () => undefined,
+    jobDone: () => undefined,
+    waited: () => undefined,
+    staysUp: () => undefined,
+    done: (job) =>
+      print({ event: "done", jobId: job.jobId, provider: job.provider, usage: job.usage, paid: String(job.paid), transactions: job.transactions }),
+    stopping: () => undefined,
+  };
+}

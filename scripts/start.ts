@@ -1,0 +1,92 @@
+import { DemonstrationError, streamOneJob, waitInLine } from "./network/demonstration.ts";
+import { startLocalNetwork, type LocalNetwork, type NetworkOptions } from "./network/local-network.ts";
+import { demonstrationProviders, sharedModel, singleModel } from "./network/specification.ts";
+import { readStartOptions, StartOptionsError, startHelp, type StartOptions } from "./network/start-options.ts";
+import { jsonStartOutput, type StartOutput, textStartOutput } from "./network/start-output.ts";
+
+/** `npm start`: the whole of T4T on one machine, a job through it, and then at the service of whoever has a client. */
+async function main(): Promise<number> {
+  let options: StartOptions;
+  try {
+    options = readStartOptions(process.argv.slice(2), process.env);
+  } catch (error) {
+    if (!(error instanceof StartOptionsError)) throw error;
+    process.stderr.write(`npm start cannot go on:\n${error.message}\n`);
+    return 2;
+  }
+  if (options.help) {
+    process.stdout.write(startHelp);
+    return 0;
+  }
+  const output = options.json ? jsonStartOutput() : textStartOutput();
+  const stopRequested = new Promise<"stop">((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve("stop"));
+  });
+  let network: LocalNetwork;
+  const starting = startLocalNetwork(networkOptions(options, output));
+  try {
+    const first = await Promise.race([starting, stopRequested]);
+    // The hook on `exit` kills what was started so far.
+    if (first === "stop") process.exit(130);
+    network = first;
+  } catch (error) {
+    process.stderr.write(`npm start cannot go on:\n  ${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
+  try {
+    output.ready(network);
+    const outcome = await Promise.race([demonstrate(network, options, output), stopRequested, childLeft(network)]);
+    if (outcome === "stop") return 130;
+    if (!options.once) {
+      output.staysUp(network, options.backendUrl === undefined ? sharedModel : (options.backendModel ?? sharedModel));
+      await Promise.race([stopRequested, childLeft(network)]);
+    }
+    return 0;
+  } catch (error) {
+    process.stderr.write(`\nnpm start failed:\n  ${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  } finally {
+    output.stopping();
+    await network.stop();
+  }
+}
+
+function networkOptions(options: StartOptions, output: StartOutput): NetworkOptions {
+  const backendModel = options.backendModel ?? "tiny";
+  return {
+    providers: demonstrationProviders(backendModel),
+    gateways: [{ name: "gateway", port: options.gatewayPort, env: options.gatewayEnv }],
+    chainPort: options.chainPort,
+    blockTimeMs: options.blockTimeMs,
+    backend: { engine: options.engine, models: [backendModel], tokenDelayMs: 15 },
+    onStep: (text) => output.step(text),
+    ...(options.rpcUrl === undefined ? {} : { rpcUrl: options.rpcUrl }),
+    ...(options.funderKey === undefined ? {} : { funderKey: options.funderKey }),
+    ...(options.deploymentFile === undefined ? {} : { deploymentFile: options.deploymentFile }),
+    ...(options.backendUrl === undefined ? {} : { backendUrl: options.backendUrl }),
+    ...(options.dataDir === undefined ? {} : { dataDir: options.dataDir }),
+  };
+}
+
+async function demonstrate(network: LocalNetwork, options: StartOptions, output: StartOutput): Promise<"done"> {
+  const gateway = network.gateways[0];
+  if (gateway === undefined) throw new DemonstrationError("the network has no gateway");
+  const request = { prompt: "Tell me what a gateway does with a full provider.", maxTokens: 64 };
+  output.scene("One client, one streamed answer");
+  const job = await streamOneJob(gateway.url, { ...request, model: sharedModel }, output);
+  output.jobDone(job);
+  if (!options.once) {
+    output.scene("Two clients, one slot: the second waits in line");
+    output.waited(await waitInLine(gateway.url, { ...request, model: singleModel }, output));
+  }
+  if (options.once) output.done(job);
+  return "done";
+}
+
+/** A local network without one of its parts is broken: say so instead of serving errors. */
+async function childLeft(network: LocalNetwork): Promise<never> {
+  const [name, how] = await Promise.race(network.children.map(async (child) => [child.name, await child.exited] as const));
+  throw new DemonstrationError(`${name} stopped by itself (${how})`);
+}
+
+process.exitCode = await main();
