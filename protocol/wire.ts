@@ -74,7 +74,7 @@ export function encodeAuthorization(value: { readonly expiresAt: number; readonl
 export function decodeAuthorization(
   text: string | undefined,
 ): { readonly expiresAt: number; readonly signature: Hex } | undefined {
-  const match = /^(\d{1,12})\.(0x[0-9a-fA-F]{2,16384})$/.exec(text ?? "");
+  const match = /^(\d{1,12})\.(0x(?:[0-9a-fA-F]{2}){1,8192})$/.exec(text ?? "");
   if (match?.[1] === undefined || match[2] === undefined) return undefined;
   return { expiresAt: Number(match[1]), signature: match[2] as Hex };
 }
@@ -92,13 +92,18 @@ export function decodeDelivered(text: string): UsageStatementWire | undefined {
   const { inputTokens, outputTokens, responseHash, signature } = record;
   if (!isTokenCount(inputTokens) || !isTokenCount(outputTokens)) return undefined;
   if (!isHex(responseHash) || responseHash.length !== 66) return undefined;
-  if (!isHex(signature) || signature.length > 16384) return undefined;
+  if (!isHex(signature) || !isSignature(signature)) return undefined;
   return { inputTokens, outputTokens, responseHash, signature };
 }
 
 /** JSON text of a usage statement or receipt. */
 export function encodeDelivered(usage: Usage, responseHash: Hex, signature: Hex): string {
   return JSON.stringify({ inputTokens: usage.inputTokens, outputTokens: usage.outputTokens, responseHash, signature });
+}
+
+/** Whole bytes, at least one, at most 8 KiB: a contract wallet's signature may be long. */
+function isSignature(hex: Hex): boolean {
+  return hex.length >= 4 && hex.length <= 2 + 2 * 8192 && hex.length % 2 === 0;
 }
 
 function isTokenCount(value: unknown): value is number {
