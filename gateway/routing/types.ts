@@ -17,6 +17,9 @@ export const policyNames = [
 ] as const;
 export type PolicyName = (typeof policyNames)[number];
 
+/** Most entries of `ranked`, `busy` and `excluded`: a decision is bounded work and a bounded record however many providers there are. */
+export const maxListed = 32;
+
 /** One provider with the offering that would serve the request. */
 export interface Candidate {
   readonly provider: Address;
@@ -67,6 +70,8 @@ export interface LiveStatistics {
   reported(provider: Address, modelId: string): ReportedStatistics | undefined;
   /** Round trip to the provider's region, ms; 0 when unknown. */
   roundTripMs(provider: Address): number;
+  /** Whether the gateway refuses to call the provider's endpoint (a private address, a broken URL). Absent: none is refused. */
+  endpointRefused?(provider: Address): boolean;
 }
 
 export interface MeasuredStatistics {
@@ -110,8 +115,12 @@ export interface Exclusion {
   readonly reason: ExclusionReason;
 }
 
+/** How many candidates were left out, by reason. Reasons that left out none are absent. */
+export type ExclusionCounts = Readonly<Partial<Record<ExclusionReason, number>>>;
+
 /** A policy's answer. `ranked` empty with `wait` true: nothing may be chosen yet, ask again on the next wake. */
 export interface Ranking {
+  /** Best first, at most `maxListed`. */
   readonly ranked: readonly Candidate[];
   /** Named branch of the policy: metric label and debug field. Bounded. */
   readonly reason: string;
@@ -136,6 +145,8 @@ export interface PolicyInput {
 /** A pure ranking: same input and random sequence, same answer. */
 export interface Policy {
   readonly name: PolicyName;
+  /** The one provider that the policy allows; absent: all. */
+  readonly only?: Address;
   rank(input: PolicyInput): Ranking;
 }
 
@@ -143,10 +154,16 @@ export interface Policy {
 export interface Selection {
   /** `ready`: ranked is not empty. `busy`: some could serve but are full or the policy waits. `none`: nobody can. */
   readonly verdict: "ready" | "busy" | "none";
+  /** Best first, at most `maxListed`. When all of them failed, select again with `tried` grown. */
   readonly ranked: readonly Candidate[];
-  /** Candidates that match but are full. */
+  /** Candidates that match but are full, at most `maxListed` of them. */
   readonly busy: readonly Candidate[];
+  /** How many match but are full. */
+  readonly busyCount: number;
+  /** Who was left out and why, at most `maxListed` of them. */
   readonly excluded: readonly Exclusion[];
+  /** How many were left out, by reason; not bounded by `maxListed`. */
+  readonly excludedCounts: ExclusionCounts;
   readonly policy: PolicyName;
   readonly reason: string;
   readonly scores?: ReadonlyMap<Address, number>;
