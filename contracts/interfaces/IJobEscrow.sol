@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IRefusalErrors} from "./IRefusalErrors.sol";
+
 /// @title IJobEscrow
 /// @notice Holds the money of open jobs. Clients and providers have internal balances, so a job moves no tokens.
 /// @dev Amounts are in the smallest unit of the token; prices in such units per one million tokens of text; times in Unix seconds.
-interface IJobEscrow {
+interface IJobEscrow is IRefusalErrors {
     // ---------------------------------------------------------------------------------------------------------- types
 
     /// @notice Life of a job. `Completed`, `Declined`, `Cancelled`, `Expired` and `Slashed` are terminal.
@@ -106,6 +108,8 @@ interface IJobEscrow {
     event JobSlashed(bytes32 indexed jobId, address indexed provider, uint96 burnt);
     /// @notice An item of a batch that was skipped, and the error that it alone would have reverted with.
     event CompletionSkipped(bytes32 indexed jobId, bytes reason);
+    event Paused(address account);
+    event Unpaused(address account);
     event ExpirySkipped(bytes32 indexed jobId, JobStatus status, uint40 deadline);
 
     // --------------------------------------------------------------------------------------------------------- errors
@@ -127,11 +131,14 @@ interface IJobEscrow {
     error InvalidAcknowledgement(bytes32 jobId);
     error NotClient(bytes32 jobId, address caller);
     error NotJobProvider(bytes32 jobId, address caller);
+    error NotProviderAccount(address provider, address caller);
     error CancelTooEarly(bytes32 jobId, uint256 earliest);
     error ResponseWindowOpen(bytes32 jobId, uint256 until);
     error DeadlineNotReached(bytes32 jobId, uint40 deadline);
     error TooManyItems(uint256 count, uint256 max);
     error ZeroAddress();
+    error InvalidRecipient(address to);
+    error ExpectedPause();
     error InvalidParameter(bytes32 name);
 
     // ---------------------------------------------------------------------------------------------------------- money
@@ -203,6 +210,7 @@ interface IJobEscrow {
     function accountOf(address account) external view returns (AccountView memory);
     /// @notice Payment for a usage under a record's prices before the cap at maxPayment, rounded down.
     function paymentFor(uint48 offeringId, Usage calldata usage) external view returns (uint256);
+    function paused() external view returns (bool);
     function token() external view returns (address);
     function registry() external view returns (address);
     function minPayment() external view returns (uint96);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IRefusalErrors} from "./IRefusalErrors.sol";
+
 /// @title IProviderRegistry
 /// @notice Who serves which model, at what price, with how many slots, how many of them are taken, and what stake stands behind it.
 /// @dev A provider is identified by its owner address. All amounts are in the smallest unit of the one ERC-20 token that the
 /// registry and its market share; all prices are such units per one million tokens of text; all times are Unix seconds.
-interface IProviderRegistry {
+interface IProviderRegistry is IRefusalErrors {
     // ---------------------------------------------------------------------------------------------------------- types
 
     /// @notice Why a provider cannot take a job now. `None` means that it can.
@@ -99,20 +101,13 @@ interface IProviderRegistry {
     event BurntStakeSwept(uint256 amount);
 
     event MarketSet(address indexed market, bool allowed);
+    event MarketSuspended(address indexed market, bool suspended);
 
     // --------------------------------------------------------------------------------------------------------- errors
 
-    error ProviderAtCapacity(address provider, uint32 openJobs, uint32 maxConcurrentJobs);
-    error ProviderNotRegistered(address provider);
     error ProviderAlreadyRegistered(address provider);
-    error ProviderInactive(address provider);
     error ProviderActive(address provider);
-    error ProviderStale(address provider, uint40 lastSeen, uint256 timeToLive);
-    error OfferingNotFound(address provider, bytes32 modelKey);
-    error PriceAboveLimit(address provider, uint96 inputPrice, uint96 outputPrice, uint96 maxInputPrice, uint96 maxOutputPrice);
-    error InsufficientStake(address provider, uint256 stake, uint256 required);
     error NotProvider(address caller);
-    error NotMarket(address caller);
     error OperatorTaken(address operator, address provider);
     error InvalidOperator(address operator);
     error InvalidPayout(address payout);
@@ -139,6 +134,10 @@ interface IProviderRegistry {
 
     /// @notice Replaces the operator key. Owner only. Emits {OperatorChanged}.
     function setOperator(address operator) external;
+
+    /// @notice The calling operator gives its office back; the owner becomes its own operator. Emits {OperatorChanged}.
+    /// @dev Nobody can hold an address hostage by naming it as operator without its consent.
+    function resignOperator() external;
 
     /// @notice Replaces the endpoint. Owner or operator. Emits {EndpointChanged}.
     function setEndpoint(string calldata endpoint) external;
@@ -210,14 +209,26 @@ interface IProviderRegistry {
         uint96 payment
     ) external returns (uint256 index, uint48 offeringId, uint96 collateral);
 
-    /// @notice Frees slots that this market took. Markets only; reverts {SlotUnderflow}, never saturates.
-    /// @dev Emits {SlotsChanged}. `seen` refreshes `lastSeen` (the provider itself acted).
-    function releaseSlots(address provider, uint32 count, uint96 payment, bool seen) external;
+    /// @notice Frees slots that this market took, and the collateral that they held. Reverts {SlotUnderflow}, never saturates.
+    /// @dev Any address that ever was a market. Emits {SlotsChanged}, and {Heartbeat} when it refreshes `lastSeen`.
+    /// @param collateral Sum of what {acquireSlots} returned for these slots.
+    /// @param seen The provider itself acted: refreshes `lastSeen` as {touch} does.
+    function releaseSlots(address provider, uint32 count, uint128 collateral, bool seen) external;
 
-    /// @notice Frees slots and burns the collateral of one job, at most `payment` and at most the stake. Markets only.
-    /// @dev Emits {SlotsChanged} and {StakeSlashed}. The market must hold the provider's signed acknowledgement.
-    /// @return burnt Amount taken from the stake.
-    function releaseAndSlash(address provider, uint32 count, uint96 payment) external returns (uint96 burnt);
+    /// @notice Frees slots and burns their collateral, at most the stake, unbonding stake included.
+    /// @dev Any address that ever was a market, which must hold the provider's signed acknowledgement. Emits {SlotsChanged} and
+    /// {StakeSlashed}; {ProviderDeactivated} when the stake falls below `minStake`.
+    /// @return burnt Amount taken from the stake; at most `collateral`.
+    function releaseAndSlash(address provider, uint32 count, uint128 collateral) external returns (uint128 burnt);
+
+    /// @notice Refreshes `lastSeen` of an active provider whose owner or operator just acted in the market.
+    /// @dev Any address that ever was a market. Emits {Heartbeat} when `lastSeen` is older than an eighth of `timeToLive`; does
+    /// nothing when it is younger, so that a busy provider pays for one refresh in that time, or when the provider is inactive.
+    function touch(address provider) external;
+
+    /// @notice The calling market stops, or resumes, taking slots; while suspended it gets {EnforcedPause}.
+    /// @dev Any address that ever was a market, for itself. Emits {MarketSuspended}.
+    function setSuspended(bool suspended) external;
 
     // ------------------------------------------------------------------------------------------------------- anyone's
 
@@ -243,11 +254,19 @@ interface IProviderRegistry {
     function offeringOf(uint48 offeringId) external view returns (OfferingView memory);
     /// @notice Provider and prices of a record, live or not: what a settlement needs.
     function offeringTerms(uint48 offeringId) external view returns (address provider, uint96 inputPrice, uint96 outputPrice);
+    /// @notice As {offeringTerms}, for settling: `provider` is zero unless `account` is the owner or operator of the record's provider.
+    function offeringTermsFor(uint48 offeringId, address account)
+        external
+        view
+        returns (address provider, uint96 inputPrice, uint96 outputPrice);
     function currentOfferingId(address provider, bytes32 modelKey) external view returns (uint48);
     /// @notice The owner whose operator this is; zero when none.
     function providerOfOperator(address operator) external view returns (address owner);
     /// @notice True when `account` is the provider's owner or its operator.
     function isProviderAccount(address provider, address account) external view returns (bool);
+    /// @notice True when `account` is the owner, is the operator, or was an operator at `time` or later.
+    /// @dev So that a signature given as operator binds the provider for the jobs of that time though the key is rotated since.
+    function wasProviderAccount(address provider, address account, uint256 time) external view returns (bool);
     /// @notice Whether `count` slots could be taken now, and if not, why.
     function refusalOf(
         address provider,
@@ -257,7 +276,11 @@ interface IProviderRegistry {
         uint32 count,
         uint96 payment
     ) external view returns (Refusal);
+    /// @notice Whether `market` is allowed to take slots (it may be suspended).
     function isMarket(address market) external view returns (bool);
+    function isSuspended(address market) external view returns (bool);
+    /// @notice Collateral that slots for a largest payment of `payment` hold, rounded down.
+    function collateralFor(uint96 payment) external view returns (uint96);
 
     function token() external view returns (address);
     function minStake() external view returns (uint256);
@@ -266,5 +289,13 @@ interface IProviderRegistry {
     function unbondingPeriod() external view returns (uint256);
     /// @notice Collateral per job in basis points of its largest payment; 0 = no collateral.
     function collateralBps() external view returns (uint256);
+    /// @notice Slashed stake not yet swept.
     function burntStake() external view returns (uint256);
+    function BURN_ADDRESS() external view returns (address);
+    function MAX_ENDPOINT_BYTES() external view returns (uint256);
+    function MAX_MODEL_ID_BYTES() external view returns (uint256);
+    /// @notice Most live offerings of one provider.
+    function MAX_OFFERINGS() external view returns (uint256);
+    /// @notice Most items of one page.
+    function MAX_PAGE() external view returns (uint256);
 }
