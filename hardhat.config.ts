@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
 import hardhatToolboxMochaEthers from "@nomicfoundation/hardhat-toolbox-mocha-ethers";
 import { defineConfig } from "hardhat/config";
 
@@ -23,7 +24,13 @@ export default defineConfig({
     default: { type: "edr-simulated", chainId: 31337, hardfork: "cancun", mining: { auto: true } },
     // The network of this name configures `hardhat node`.
     // Blocks may share a second: else a burst of transactions carries chain time far ahead of the clock, and idle providers go stale.
-    node: { type: "edr-simulated", chainId: 31337, hardfork: "cancun", allowBlocksWithSameTimestamp: true, mining: { auto: true } },
+    node: {
+      type: "edr-simulated",
+      chainId: 31337,
+      hardfork: "cancun",
+      allowBlocksWithSameTimestamp: true,
+      mining: { auto: true },
+    },
   },
   typechain: { outDir: "types", tsNocheck: true },
   test: {
@@ -32,6 +39,7 @@ export default defineConfig({
       retries: 0,
       forbidOnly: true,
       forbidPending: true,
+      reporter: fileURLToPath(new URL("scripts/testing/reporter.cjs", import.meta.url)),
     },
     solidity: {
       fuzz: { runs: 128, seed: "0x7434" },

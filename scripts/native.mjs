@@ -25,12 +25,15 @@ function admits(wanted, value) {
 function missing() {
   const os = process.env.npm_config_os || process.platform;
   const cpu = process.env.npm_config_cpu || process.arch;
-  const libc = process.env.npm_config_libc || (process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl");
+  const libc =
+    process.env.npm_config_libc || (process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl");
   const devOmitted = (process.env.npm_config_omit ?? "").split(/\s+/).includes("dev");
   return Object.entries(JSON.parse(readFileSync(lock, "utf8")).packages)
     .filter(([, entry]) => entry.optional && (entry.os !== undefined || entry.cpu !== undefined))
     .filter(([, entry]) => !(devOmitted && (entry.dev || entry.devOptional)))
-    .filter(([, entry]) => admits(entry.os, os) && admits(entry.cpu, cpu) && (os !== "linux" || admits(entry.libc, libc)))
+    .filter(
+      ([, entry]) => admits(entry.os, os) && admits(entry.cpu, cpu) && (os !== "linux" || admits(entry.libc, libc)),
+    )
     .filter(([place]) => !existsSync(path.join(root, place, "package.json")))
     .map(([place]) => place);
 }

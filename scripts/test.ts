@@ -1,0 +1,118 @@
+/**
+ * npm test [-- SUITE | FILE | FOLDER ...] [--grep TEXT] [--no-build] [--json]
+ *
+ * Builds the contracts, runs the tests and ends with the line `N passed, N failed` (with --json a line of JSON after it).
+ * Exits with 1 when a test failed, was pending, or when none ran.
+ */
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { planTests, type Step, UnknownTestsError } from "./testing/plan.ts";
+import { faultOf, sumTallies, type Tally, tallyStep } from "./testing/tally.ts";
+
+const root = path.join(import.meta.dirname, "..");
+const HARDHAT = "node_modules/hardhat/dist/src/cli.js";
+const MOCHA = "node_modules/mocha/bin/mocha.js";
+
+/** A program whose tests are over and that does not end has left a server, a timer or a child open. */
+const EXIT_GRACE_MS = Number(process.env["T4T_TEST_EXIT_GRACE_SECONDS"] ?? 10) * 1000;
+const STEP_LIMIT_MS = 20 * 60_000;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    grep: { type: "string" },
+    json: { type: "boolean", default: false },
+    "no-build": { type: "boolean", default: false },
+  },
+});
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  let steps: readonly Step[];
+  try {
+    steps = planTests(positionals, (file) => statSync(file, { throwIfNoEntry: false })?.isDirectory() === true);
+  } catch (error) {
+    if (!(error instanceof UnknownTestsError)) throw error;
+    console.error(error.message);
+    return 2;
+  }
+  const started = performance.now();
+  const suites: (Tally & { readonly name: string })[] = [];
+  if (values["no-build"] || (await run([HARDHAT, "build", "--quiet"], {}))) {
+    for (const step of steps) {
+      console.log(`\n== ${step.name}`);
+      suites.push({ name: step.name, ...(await runStep(step)) });
+    }
+  } else {
+    suites.push({ name: "build", ...tallyStep(undefined, false) });
+  }
+
+  const total = sumTallies(suites);
+  const fault = faultOf(total);
+  console.log("");
+  for (const { name, passed, failed, pending } of suites) {
+    console.log(`${name}: ${passed} passed, ${failed} failed, ${pending} pending`);
+  }
+  if (fault !== undefined) console.log(`not a pass: ${fault}`);
+  console.log(`${total.passed} passed, ${total.failed} failed`);
+  const seconds = Math.round((performance.now() - started) / 100) / 10;
+  if (values.json) console.log(JSON.stringify({ ...total, ok: fault === undefined, seconds, suites }));
+  return fault === undefined ? 0 : 1;
+}
+
+async function runStep({ runner, files, ignore }: Step): Promise<Tally> {
+  const grep = values.grep === undefined ? [] : ["--grep", values.grep];
+  const commands = {
+    solidity: ["scripts/testing/solidity.ts", ...grep, ...files],
+    hardhat: [HARDHAT, "test", "mocha", "--no-compile", ...grep, ...files],
+    mocha: [
+      MOCHA,
+      "--forbid-pending",
+      "--reporter=scripts/testing/reporter.cjs",
+      ...ignore.flatMap((glob) => ["--ignore", glob]),
+      ...grep,
+      ...files,
+    ],
+  };
+  const folder = mkdtempSync(path.join(os.tmpdir(), "t4t-test-"));
+  try {
+    const results = path.join(folder, "results.json");
+    const succeeded = await run(commands[runner], { T4T_TEST_RESULTS: results }, results);
+    return tallyStep(existsSync(results) ? readFileSync(results, "utf8") : undefined, succeeded);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs a program of the project under this Node, its output going where ours goes. Resolves with whether it succeeded. */
+async function run(command: readonly string[], environment: NodeJS.ProcessEnv, results?: string): Promise<boolean> {
+  const child = spawn(process.execPath, command, {
+    cwd: root,
+    stdio: "inherit",
+    env: { HARDHAT_DISABLE_TELEMETRY_PROMPT: "true", ...process.env, ...environment },
+  });
+  const stop = (why: string): void => {
+    console.error(`\n${command.join(" ")}: ${why}`);
+    child.kill("SIGKILL");
+  };
+  const limit = setTimeout(() => stop(`not over after ${STEP_LIMIT_MS / 60_000} minutes`), STEP_LIMIT_MS);
+  let overSince: number | undefined;
+  const watch = setInterval(() => {
+    if (results === undefined || !existsSync(results)) return;
+    overSince ??= performance.now();
+    if (performance.now() - overSince > EXIT_GRACE_MS)
+      stop("the tests are over but something they opened is not closed");
+  }, 500);
+  try {
+    return await new Promise<boolean>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code) => resolve(code === 0));
+    });
+  } finally {
+    clearTimeout(limit);
+    clearInterval(watch);
+  }
+}
