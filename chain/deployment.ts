@@ -1,5 +1,5 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { type Address, isAddress } from "viem";
+import { type Address, getAddress, isAddress } from "viem";
 import { z } from "zod";
 
 /** Addresses of one deployment, as written by the deploy script and read by every node (`T4T_DEPLOYMENT_FILE`). */
@@ -12,7 +12,12 @@ export interface Deployment {
   readonly deployedAtBlock: number;
 }
 
-const address = z.custom<Address>((value) => typeof value === "string" && isAddress(value), "must be a checksummed address");
+const address = z
+  .custom<Address>(
+    (value) => typeof value === "string" && isAddress(value),
+    "must be an address, in lower case or with a valid checksum",
+  )
+  .transform((value) => getAddress(value));
 
 const schema = z.strictObject({
   chainId: z.int().positive(),
@@ -33,7 +38,10 @@ export async function readDeployment(path: string): Promise<Deployment> {
   try {
     text = await readFile(path, "utf8");
   } catch (cause) {
-    throw new DeploymentFileError(`cannot read the deployment file ${path}: run the deploy script or set T4T_DEPLOYMENT_FILE`, { cause });
+    throw new DeploymentFileError(
+      `cannot read the deployment file ${path}: run the deploy script or set T4T_DEPLOYMENT_FILE`,
+      { cause },
+    );
   }
   let json: unknown;
   try {
