@@ -1,0 +1,107 @@
+import type { Clock } from "../protocol/clock.ts";
+import { delay } from "./delay.ts";
+import type { Engine } from "./engine.ts";
+import { StopMatcher } from "./stop-matcher.ts";
+import { tokenizer } from "./tokenizer.ts";
+import type { Token } from "./vocabulary.ts";
+
+/** How fast an answer comes, on top of what the engine needs. Milliseconds by the clock. */
+export interface Pace {
+  readonly clock: Clock;
+  /** Before every token of the answer. */
+  readonly tokenDelayMs: number;
+  /** Before the first token, for each token of the prompt that was not cached. */
+  readonly promptTokenDelayMs: number;
+}
+
+/** One token that is about to be written. */
+export interface TokenStep {
+  /** Number of the HTTP request at this backend, from 1. */
+  readonly request: number;
+  readonly model: string;
+  readonly requestId: string;
+  /** Which of the request's answers. */
+  readonly choice: number;
+  /** Place of the token in the answer, from 0. */
+  readonly index: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Called before each token. What it returns is awaited, so that a test can hold an answer; `"cut"` makes the server break the
+ * connection in the middle of the answer.
+ */
+export type TokenHook = (step: TokenStep) => "cut" | undefined | Promise<"cut" | undefined>;
+
+/** A hook asked for the connection to be broken. */
+export class CutError extends Error {
+  override readonly name = "CutError";
+
+  constructor() {
+    super("the answer was cut by a hook");
+  }
+}
+
+/** One answer to write. */
+export interface CompletionRequest {
+  readonly prompt: readonly Token[];
+  readonly maxTokens: number;
+  readonly minTokens: number;
+  readonly temperature: number;
+  readonly topP: number;
+  readonly seed: number;
+  readonly stops: readonly string[];
+  readonly signal: AbortSignal;
+  readonly pace: Pace;
+  readonly beforeToken: (index: number) => ReturnType<TokenHook>;
+  /** Takes the next part of the text, never empty; what it returns is awaited, which is how a slow reader slows the model. */
+  readonly onText: (text: string) => void | Promise<void>;
+  readonly onToken: () => void;
+}
+
+/** What an answer came to. */
+export interface Completion {
+  readonly finishReason: "stop" | "length";
+  /** Tokens that the model wrote, those of a stop text included. */
+  readonly completionTokens: number;
+  /** Tokens of the prompt that were already known. */
+  readonly cachedTokens: number;
+}
+
+/** Lets the engine write one answer. Throws the signal's reason, a `CutError`, or what the engine throws. */
+export async function complete(engine: Engine, request: CompletionRequest): Promise<Completion> {
+  const { pace, prompt, signal } = request;
+  const decoder = tokenizer.decoder();
+  const matcher = new StopMatcher(request.stops);
+  let cachedTokens = 0;
+  let completionTokens = 0;
+  const tokens = engine.generate({
+    prompt,
+    maxTokens: request.maxTokens,
+    minTokens: request.minTokens,
+    temperature: request.temperature,
+    topP: request.topP,
+    seed: request.seed,
+    signal,
+    onPrompt: (cached) => {
+      cachedTokens = cached;
+    },
+  });
+  for await (const token of tokens) {
+    if (completionTokens === 0)
+      await delay(pace.clock, pace.promptTokenDelayMs * (prompt.length - cachedTokens), signal);
+    await delay(pace.clock, pace.tokenDelayMs, signal);
+    if ((await request.beforeToken(completionTokens)) === "cut") throw new CutError();
+    signal.throwIfAborted();
+    completionTokens += 1;
+    request.onToken();
+    const { text, stopped } = matcher.push(decoder.push(token));
+    if (text !== "") await request.onText(text);
+    if (stopped) return { finishReason: "stop", completionTokens, cachedTokens };
+  }
+  const last = matcher.push(decoder.end());
+  const rest = last.stopped ? last.text : last.text + matcher.end();
+  if (rest !== "") await request.onText(rest);
+  const finishReason = completionTokens < request.maxTokens ? "stop" : "length";
+  return { finishReason, completionTokens, cachedTokens };
+}
