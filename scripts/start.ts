@@ -85,7 +85,9 @@ async function demonstrate(network: LocalNetwork, options: StartOptions, output:
 
 /** A local network without one of its parts is broken: say so instead of serving errors. */
 async function childLeft(network: LocalNetwork): Promise<never> {
-  const [name, how] = await Promise.race(network.children.map(async (child) => [child.name, await child.exited] as const));
+  const [name, how] = await Promise.race(
+    network.children.map(async (child) => [child.name, await child.exited] as const),
+  );
   throw new DemonstrationError(`${name} stopped by itself (${how})`);
 }
 

@@ -26,7 +26,11 @@ export interface LoadOptions {
 
 /** Sends `requests` requests over `connections` connections, each as soon as the one before it on its connection is answered in full. */
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
-  const pool = new Pool(options.origin, { connections: options.connections, bodyTimeout: 60_000, headersTimeout: 60_000 });
+  const pool = new Pool(options.origin, {
+    connections: options.connections,
+    bodyTimeout: 60_000,
+    headersTimeout: 60_000,
+  });
   const firstByteMs: number[] = [];
   const totalMs: number[] = [];
   const jobIds: string[] = [];

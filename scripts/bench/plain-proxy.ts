@@ -17,11 +17,14 @@ const server = createServer((request, response) => {
     if (typeof value === "string") headers[name] = value;
   }
   pool
-    .stream({ path: request.url ?? "/", method: request.method === "GET" ? "GET" : "POST", headers, body: request }, (answer) => {
-      const type = answer.headers["content-type"];
-      response.writeHead(answer.statusCode, typeof type === "string" ? { "content-type": type } : {});
-      return response;
-    })
+    .stream(
+      { path: request.url ?? "/", method: request.method === "GET" ? "GET" : "POST", headers, body: request },
+      (answer) => {
+        const type = answer.headers["content-type"];
+        response.writeHead(answer.statusCode, typeof type === "string" ? { "content-type": type } : {});
+        return response;
+      },
+    )
     .catch(() => {
       if (!response.headersSent) response.writeHead(502);
       response.destroy();

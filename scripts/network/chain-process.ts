@@ -23,7 +23,12 @@ export async function startChainProcess(options: {
   readonly logFile: string;
   readonly blockTimeMs: number;
 }): Promise<ChainProcess> {
-  const hardhat = join(dirname(createRequire(import.meta.url).resolve("hardhat/package.json")), "dist", "src", "cli.js");
+  const hardhat = join(
+    dirname(createRequire(import.meta.url).resolve("hardhat/package.json")),
+    "dist",
+    "src",
+    "cli.js",
+  );
   const rpcUrl = `http://127.0.0.1:${options.port}`;
   const child = startChild({
     name: "chain",

@@ -39,7 +39,7 @@ export async function streamOneJob(
     .create({
       model: request.model,
       messages: [{ role: "user", content: request.prompt }],
-      max_tokens: request.maxTokens,
+      max_completion_tokens: request.maxTokens,
       stream: true,
       stream_options: { include_usage: true },
     })
@@ -58,7 +58,11 @@ export async function streamOneJob(
 }
 
 /** Follows a job until it is settled. Throws `DemonstrationError` when it fails or the events end early. */
-async function followJob(gatewayUrl: string, id: string, onEvent: (event: ProgressEvent) => void): Promise<Omit<DemonstratedJob, "text">> {
+async function followJob(
+  gatewayUrl: string,
+  id: string,
+  onEvent: (event: ProgressEvent) => void,
+): Promise<Omit<DemonstratedJob, "text">> {
   let post: Hex | undefined;
   for await (const event of jobEvents(gatewayUrl, id)) {
     onEvent(event);
@@ -95,8 +99,17 @@ export async function waitInLine(
 ): Promise<WaitedInLine> {
   const openai = new OpenAI({ baseURL: `${gatewayUrl}/v1`, apiKey, maxRetries: 0 });
   const messages = [{ role: "user" as const, content: request.prompt }];
-  const first = await openai.chat.completions.create({ model: request.model, messages, max_tokens: request.maxTokens, stream: true });
-  const second = secondClient(gatewayUrl, { model: request.model, messages, max_tokens: request.maxTokens, stream: true }, output);
+  const first = await openai.chat.completions.create({
+    model: request.model,
+    messages,
+    max_completion_tokens: request.maxTokens,
+    stream: true,
+  });
+  const second = secondClient(
+    gatewayUrl,
+    { model: request.model, messages, max_completion_tokens: request.maxTokens, stream: true },
+    output,
+  );
   second.catch(() => undefined);
   let tokens = 0;
   for await (const chunk of first) tokens += (chunk.choices[0]?.delta.content ?? "") === "" ? 0 : 1;
@@ -114,14 +127,17 @@ async function secondClient(gatewayUrl: string, request: object, output: Demonst
   let waitingEvents = 0;
   for await (const frame of sseFrames(response)) {
     if (frame.event === undefined || frame.data === undefined) continue;
-    const event = { ...(JSON.parse(frame.data) as object), type: frame.event } as ProgressEvent | { readonly type: "chunk" };
+    const event = { ...(JSON.parse(frame.data) as object), type: frame.event } as
+      | ProgressEvent
+      | { readonly type: "chunk" };
     if (event.type === "chunk") continue;
     output.progress("second client", event);
     if (event.type === "waiting_for_capacity") {
       waitingEvents += 1;
       waitedMs = event.waitedMs;
     }
-    if (event.type === "failed") throw new DemonstrationError(`the second client's job failed: ${event.code}: ${event.message}`);
+    if (event.type === "failed")
+      throw new DemonstrationError(`the second client's job failed: ${event.code}: ${event.message}`);
     if (event.type === "settled") return { waitedMs, waitingEvents };
   }
   throw new DemonstrationError("the second client's events ended before its job was settled");

@@ -1,4 +1,13 @@
-import { type Address, createPublicClient, createWalletClient, type Hex, http, parseEther, type PublicClient, type WalletClient } from "viem";
+import {
+  type Address,
+  createPublicClient,
+  createWalletClient,
+  type Hex,
+  http,
+  parseEther,
+  type PublicClient,
+  type WalletClient,
+} from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { testTokenAbi } from "../../chain/abi/test-token.ts";
@@ -32,7 +41,12 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
   const transport = http(options.rpcUrl);
   const reader = createPublicClient({ transport, pollingInterval: 50 });
   const chainId = await reader.getChainId();
-  const chain = { id: chainId, name: `chain ${chainId}`, nativeCurrency: { name: "Ether", symbol: "ETH", decimals: 18 }, rpcUrls: { default: { http: [options.rpcUrl] } } };
+  const chain = {
+    id: chainId,
+    name: `chain ${chainId}`,
+    nativeCurrency: { name: "Ether", symbol: "ETH", decimals: 18 },
+    rpcUrls: { default: { http: [options.rpcUrl] } },
+  };
   const wallet = createWalletClient({ account, chain, transport });
   const send = { reader, wallet, account: account.address };
 
@@ -44,12 +58,22 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
   const providerTokens = options.providerTokens ?? 1_000_000_000n;
   const deposits: { readonly address: Address; readonly missing: bigint }[] = [];
   for (const address of options.gateways) {
-    const { free } = await reader.readContract({ address: options.deployment.escrow, abi: jobEscrowAbi, functionName: "accountOf", args: [address] });
+    const { free } = await reader.readContract({
+      address: options.deployment.escrow,
+      abi: jobEscrowAbi,
+      functionName: "accountOf",
+      args: [address],
+    });
     if (free < options.gatewayDeposit) deposits.push({ address, missing: options.gatewayDeposit - free });
   }
   const grants: { readonly address: Address; readonly missing: bigint }[] = [];
   for (const address of options.providers) {
-    const held = await reader.readContract({ address: options.deployment.token, abi: testTokenAbi, functionName: "balanceOf", args: [address] });
+    const held = await reader.readContract({
+      address: options.deployment.token,
+      abi: testTokenAbi,
+      functionName: "balanceOf",
+      args: [address],
+    });
     if (held < providerTokens) grants.push({ address, missing: providerTokens - held });
   }
   const needed = [...deposits, ...grants].reduce((sum, { missing }) => sum + missing, 0n);
@@ -59,19 +83,40 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
   if (depositSum > 0n) {
     await mined(
       reader,
-      await wallet.writeContract({ account, chain, address: options.deployment.token, abi: testTokenAbi, functionName: "approve", args: [options.deployment.escrow, depositSum] }),
+      await wallet.writeContract({
+        account,
+        chain,
+        address: options.deployment.token,
+        abi: testTokenAbi,
+        functionName: "approve",
+        args: [options.deployment.escrow, depositSum],
+      }),
     );
   }
   for (const { address, missing } of deposits) {
     await mined(
       reader,
-      await wallet.writeContract({ account, chain, address: options.deployment.escrow, abi: jobEscrowAbi, functionName: "depositFor", args: [address, missing] }),
+      await wallet.writeContract({
+        account,
+        chain,
+        address: options.deployment.escrow,
+        abi: jobEscrowAbi,
+        functionName: "depositFor",
+        args: [address, missing],
+      }),
     );
   }
   for (const { address, missing } of grants) {
     await mined(
       reader,
-      await wallet.writeContract({ account, chain, address: options.deployment.token, abi: testTokenAbi, functionName: "transfer", args: [address, missing] }),
+      await wallet.writeContract({
+        account,
+        chain,
+        address: options.deployment.token,
+        abi: testTokenAbi,
+        functionName: "transfer",
+        args: [address, missing],
+      }),
     );
   }
 }
@@ -92,7 +137,16 @@ async function haveTokens(
   }
   const signer = wallet.account;
   if (signer === undefined) throw new FundingError("the funding wallet has no key");
-  await mined(reader, await wallet.writeContract({ account: signer, chain: wallet.chain, ...token, functionName: "mint", args: [account, needed - held] }));
+  await mined(
+    reader,
+    await wallet.writeContract({
+      account: signer,
+      chain: wallet.chain,
+      ...token,
+      functionName: "mint",
+      args: [account, needed - held],
+    }),
+  );
 }
 
 async function mined(reader: PublicClient, hash: Hex): Promise<void> {

@@ -31,7 +31,11 @@ export interface NetworkOptions {
   /** 0 picks a free port. */
   readonly chainPort?: number;
   /** One gateway per entry, each with a wallet of its own. */
-  readonly gateways?: readonly { readonly name: string; readonly port: number; readonly env?: Readonly<Record<string, string>> }[];
+  readonly gateways?: readonly {
+    readonly name: string;
+    readonly port: number;
+    readonly env?: Readonly<Record<string, string>>;
+  }[];
   /** 0 = a block per transaction. */
   readonly blockTimeMs?: number;
   /** Kept when given; else a temporary folder that goes with the network. */
@@ -40,6 +44,8 @@ export interface NetworkOptions {
   readonly providerEnv?: Readonly<Record<string, string>>;
   /** Wei of the token that each gateway holds in the escrow at least. */
   readonly gatewayDeposit?: bigint;
+  /** Whether the token is a test token that the funder may print; by default only on the embedded chain. */
+  readonly mayMint?: boolean;
   /** Told of each step, for a person who waits. */
   readonly onStep?: (text: string) => void;
 }
@@ -89,7 +95,7 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
   const step = options.onStep ?? (() => undefined);
   const children: Child[] = [];
   const stop = async (): Promise<void> => {
-    for (const child of [...children].reverse()) await child.stop(10_000);
+    for (const child of children.toReversed()) await child.stop(10_000);
     if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
   try {
@@ -98,7 +104,9 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
     const { rpcUrl, chainId } = await startOrFindChain(options, dataDir, children, step);
     const deploymentFile = options.deploymentFile ?? join(dataDir, "deployment.json");
     const deployment =
-      options.deploymentFile === undefined ? await deploy(rpcUrl, funderKey, deploymentFile, step) : await readDeployment(deploymentFile);
+      options.deploymentFile === undefined
+        ? await deploy(rpcUrl, funderKey, deploymentFile, step)
+        : await readDeployment(deploymentFile);
     const gatewayOptions = options.gateways ?? [{ name: "gateway", port: 0 }];
     const gatewayKeys = gatewayOptions.map(({ name }) => participant(funderKey, name));
     const providerKeys = options.providers.map(({ name }) => participant(funderKey, name));
@@ -110,11 +118,16 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
       gateways: gatewayKeys.map(({ account }) => account.address),
       providers: providerKeys.map(({ account }) => account.address),
       gatewayDeposit: options.gatewayDeposit ?? 1_000_000_000n,
-      mayMint: options.rpcUrl === undefined,
+      mayMint: options.mayMint ?? options.deploymentFile === undefined,
     });
     const backendUrl = options.backendUrl ?? (await startBackendProcess(options, dataDir, children, step));
 
-    const startProvider = async (specification: ProviderSpecification, key: Participant, port: number, env: Readonly<Record<string, string>>) => {
+    const startProvider = async (
+      specification: ProviderSpecification,
+      key: Participant,
+      port: number,
+      env: Readonly<Record<string, string>>,
+    ) => {
       const endpoint = `http://127.0.0.1:${port}`;
       const child = startChild({
         name: specification.name,
@@ -123,7 +136,15 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
         logFile: join(dataDir, "logs", `${specification.name}.log`),
         env: {
           ...inheritedEnvironment(),
-          ...(await providerEnvironment(specification, { rpcUrl, deploymentFile, dataDir, backendUrl, key, port, endpoint })),
+          ...(await providerEnvironment(specification, {
+            rpcUrl,
+            deploymentFile,
+            dataDir,
+            backendUrl,
+            key,
+            port,
+            endpoint,
+          })),
           ...options.providerEnv,
           ...specification.env,
           ...env,
@@ -149,7 +170,12 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
       }),
     );
 
-    const startGateway = async (name: string, key: Participant, port: number, env: Readonly<Record<string, string>>) => {
+    const startGateway = async (
+      name: string,
+      key: Participant,
+      port: number,
+      env: Readonly<Record<string, string>>,
+    ) => {
       const url = `http://127.0.0.1:${port}`;
       const child = startChild({
         name,
@@ -187,7 +213,19 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
         return await startGateway(name, gatewayKeys[index] as Participant, usable, env ?? {});
       }),
     );
-    return { rpcUrl, chainId, deployment, deploymentFile, backendUrl, funder, providers, gateways, dataDir, children, stop };
+    return {
+      rpcUrl,
+      chainId,
+      deployment,
+      deploymentFile,
+      backendUrl,
+      funder,
+      providers,
+      gateways,
+      dataDir,
+      children,
+      stop,
+    };
   } catch (error) {
     await stop();
     throw error;
@@ -215,7 +253,11 @@ async function startOrFindChain(
   }
   step("starting a Hardhat chain");
   const port = await usablePort("T4T_CHAIN_PORT", options.chainPort ?? 0);
-  const chain = await startChainProcess({ port, logFile: join(dataDir, "logs", "chain.log"), blockTimeMs: options.blockTimeMs ?? 0 });
+  const chain = await startChainProcess({
+    port,
+    logFile: join(dataDir, "logs", "chain.log"),
+    blockTimeMs: options.blockTimeMs ?? 0,
+  });
   children.push(chain.child);
   return chain;
 }
@@ -296,6 +338,8 @@ async function providerEnvironment(
     T4T_ENDPOINT: place.endpoint,
     T4T_ENDPOINTS_FILE: endpointsFile,
     T4T_CHAIN_POLL_MS: "100",
-    ...(specification.maxConcurrentJobs === undefined ? {} : { T4T_MAX_CONCURRENT_JOBS: String(specification.maxConcurrentJobs) }),
+    ...(specification.maxConcurrentJobs === undefined
+      ? {}
+      : { T4T_MAX_CONCURRENT_JOBS: String(specification.maxConcurrentJobs) }),
   };
 }

@@ -13,8 +13,13 @@ export async function usablePort(variable: string, port: number, host = "127.0.0
   return await new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", (error: NodeJS.ErrnoException) => {
-      const why = error.code === "EADDRINUSE" ? "is taken by another process" : `cannot be used (${error.code ?? error.message})`;
-      reject(new PortTakenError(`${variable}: port ${port} on ${host} ${why}; stop that process, choose another port, or set ${variable}=0 for a free one`));
+      const why =
+        error.code === "EADDRINUSE" ? "is taken by another process" : `cannot be used (${error.code ?? error.message})`;
+      reject(
+        new PortTakenError(
+          `${variable}: port ${port} on ${host} ${why}; stop that process, choose another port, or set ${variable}=0 for a free one`,
+        ),
+      );
     });
     server.listen({ port, host, exclusive: true }, () => {
       const address = server.address();

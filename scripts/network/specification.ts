@@ -48,7 +48,15 @@ export function demonstrationProviders(backendModel: string): readonly ProviderS
         offering(singleModel, 2n * oneToken, 6n * oneToken, backendModel),
       ],
     },
-    { name: "provider-2", maxConcurrentJobs: 2, offerings: [offering(sharedModel, 3n * oneToken, 9n * oneToken, backendModel)] },
-    { name: "provider-3", maxConcurrentJobs: 4, offerings: [offering(sharedModel, 4n * oneToken, 12n * oneToken, backendModel)] },
+    {
+      name: "provider-2",
+      maxConcurrentJobs: 2,
+      offerings: [offering(sharedModel, 3n * oneToken, 9n * oneToken, backendModel)],
+    },
+    {
+      name: "provider-3",
+      maxConcurrentJobs: 4,
+      offerings: [offering(sharedModel, 4n * oneToken, 12n * oneToken, backendModel)],
+    },
   ];
 }

@@ -61,7 +61,10 @@ const ownVariables = new Set([
 ]);
 
 /** Reads flags and variables; throws `StartOptionsError` that lists every fault at once. */
-export function readStartOptions(args: readonly string[], env: Readonly<Record<string, string | undefined>>): StartOptions {
+export function readStartOptions(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): StartOptions {
   const faults: string[] = [];
   let flags: { once?: boolean; json?: boolean; help?: boolean } = {};
   try {
@@ -88,7 +91,8 @@ export function readStartOptions(args: readonly string[], env: Readonly<Record<s
     return value;
   };
   const engine = read("T4T_ENGINE") ?? "auto";
-  if (engine !== "auto" && engine !== "llama" && engine !== "text") faults.push("T4T_ENGINE must be auto, llama or text");
+  if (engine !== "auto" && engine !== "llama" && engine !== "text")
+    faults.push("T4T_ENGINE must be auto, llama or text");
   const rpcUrl = url("T4T_RPC_URL", ["http:", "https:"]);
   const backendUrl = url("T4T_BACKEND_URL", ["http:", "https:"]);
   const key = read("T4T_PRIVATE_KEY");
@@ -97,11 +101,15 @@ export function readStartOptions(args: readonly string[], env: Readonly<Record<s
   }
   const backendModel = read("T4T_BACKEND_MODEL");
   const deploymentFile = read("T4T_DEPLOYMENT_FILE");
-  if (rpcUrl !== undefined && key === undefined) faults.push("T4T_RPC_URL needs T4T_PRIVATE_KEY: a key that holds ETH on that chain");
+  if (rpcUrl !== undefined && key === undefined)
+    faults.push("T4T_RPC_URL needs T4T_PRIVATE_KEY: a key that holds ETH on that chain");
   if (deploymentFile !== undefined && rpcUrl === undefined) {
-    faults.push("T4T_DEPLOYMENT_FILE needs T4T_RPC_URL: the embedded chain starts empty, so contracts cannot exist on it");
+    faults.push(
+      "T4T_DEPLOYMENT_FILE needs T4T_RPC_URL: the embedded chain starts empty, so contracts cannot exist on it",
+    );
   }
-  if (backendUrl !== undefined && backendModel === undefined) faults.push("T4T_BACKEND_URL needs T4T_BACKEND_MODEL: the model id at that backend");
+  if (backendUrl !== undefined && backendModel === undefined)
+    faults.push("T4T_BACKEND_URL needs T4T_BACKEND_MODEL: the model id at that backend");
   if (backendModel !== undefined && backendUrl === undefined) faults.push("T4T_BACKEND_MODEL needs T4T_BACKEND_URL");
   const gatewayPort = port("T4T_GATEWAY_PORT", 8484);
   const chainPort = port("T4T_CHAIN_PORT", 0);

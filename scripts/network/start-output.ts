@@ -32,8 +32,11 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
       line(`registry   ${network.deployment.registry}`);
       line(`escrow     ${network.deployment.escrow}`);
       for (const { specification, address, endpoint } of network.providers) {
-        const cap = specification.maxConcurrentJobs === 0 ? "no cap" : `cap ${specification.maxConcurrentJobs ?? "by default"}`;
-        line(`provider   ${address} at ${endpoint}, ${cap}, ${specification.offerings.map(({ model }) => model).join(", ")}`);
+        const cap =
+          specification.maxConcurrentJobs === 0 ? "no cap" : `cap ${specification.maxConcurrentJobs ?? "by default"}`;
+        line(
+          `provider   ${address} at ${endpoint}, ${cap}, ${specification.offerings.map(({ model }) => model).join(", ")}`,
+        );
       }
       for (const { url } of network.gateways) line(`gateway    ${url}`);
     },
@@ -54,10 +57,16 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
       line(`  transactions   post     ${job.transactions.post}`);
       line(`                 complete ${job.transactions.complete}`);
     },
-    waited: ({ waitedMs }) => line(`  the second client was served after about ${(waitedMs / 1000).toFixed(1)} s in line`),
+    waited: ({ waitedMs }) =>
+      line(`  the second client was served after about ${(waitedMs / 1000).toFixed(1)} s in line`),
     staysUp: (network, model) => {
       const url = network.gateways[0]?.url ?? "";
-      const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }], max_tokens: 64 });
+      const body = JSON.stringify({
+        model,
+        stream: true,
+        messages: [{ role: "user", content: "Hello" }],
+        max_tokens: 64,
+      });
       line("");
       line("It stays up. Try it:");
       line(`  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`);
@@ -79,7 +88,11 @@ export function jsonStartOutput(write: (text: string) => void = (text) => proces
         gateway: network.gateways[0]?.url,
         rpc: network.rpcUrl,
         chainId: network.chainId,
-        contracts: { registry: network.deployment.registry, escrow: network.deployment.escrow, token: network.deployment.token },
+        contracts: {
+          registry: network.deployment.registry,
+          escrow: network.deployment.escrow,
+          token: network.deployment.token,
+        },
         providers: network.providers.map(({ specification, address, endpoint }) => ({
           address,
           endpoint,
@@ -97,7 +110,14 @@ export function jsonStartOutput(write: (text: string) => void = (text) => proces
     waited: () => undefined,
     staysUp: () => undefined,
     done: (job) =>
-      print({ event: "done", jobId: job.jobId, provider: job.provider, usage: job.usage, paid: String(job.paid), transactions: job.transactions }),
+      print({
+        event: "done",
+        jobId: job.jobId,
+        provider: job.provider,
+        usage: job.usage,
+        paid: String(job.paid),
+        transactions: job.transactions,
+      }),
     stopping: () => undefined,
   };
 }
