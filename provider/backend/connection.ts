@@ -1,0 +1,94 @@
+import { type Dispatcher, Pool } from "undici";
+import type { BackendConfig } from "./backend-config.ts";
+
+/** One request to a backend. */
+export interface BackendCall {
+  readonly method: "GET" | "POST";
+  /** Path from the base, such as `/v1/chat/completions`. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Buffer;
+  readonly signal: AbortSignal;
+  /** Most ms until the answer's headers; 0 = no bound. */
+  readonly headersTimeoutMs: number;
+  /** Most ms between two pieces of the body; 0 = no bound. */
+  readonly bodyTimeoutMs: number;
+}
+
+/** Keep-alive below the 5 s after which common servers close an idle connection: else a request meets a closing socket. */
+const keepAliveMs = 4_000;
+const connectTimeoutMs = 5_000;
+
+/** The pooled connections to one backend. */
+export class BackendConnection {
+  readonly config: BackendConfig;
+  readonly #pool: Pool;
+  readonly #basePath: string;
+
+  constructor(config: BackendConfig) {
+    this.config = config;
+    const url = new URL(config.url);
+    this.#basePath = url.pathname === "/" ? "" : url.pathname;
+    this.#pool = new Pool(url.origin, {
+      connections: null,
+      pipelining: 1,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: 60_000,
+      connect: { timeout: connectTimeoutMs },
+    });
+  }
+
+  /**
+   * Sends a request. Only our own headers go out: nothing of a gateway's request reaches the backend but the body. The caller must
+   * read or destroy the body. Rejects with undici's errors; redirects are not followed.
+   */
+  async call(call: BackendCall): Promise<Dispatcher.ResponseData> {
+    const key = this.config.apiKey?.reveal();
+    return await this.#pool.request({
+      method: call.method,
+      path: `${this.#basePath}${call.path}`,
+      headers: { ...call.headers, ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
+      body: call.body ?? null,
+      signal: call.signal,
+      headersTimeout: call.headersTimeoutMs,
+      bodyTimeout: call.bodyTimeoutMs,
+    });
+  }
+
+  /** Closes when the streams that run have ended. */
+  async close(): Promise<void> {
+    await this.#pool.close();
+  }
+
+  /** Closes at once. */
+  async destroy(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
+
+/** How a call to a backend failed. */
+export type BackendFailure = "unreachable" | "timeout" | "cut" | "aborted";
+
+const unreachable: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+/** Tells the failures of a call apart by their codes. */
+export function backendFailure(error: unknown): BackendFailure {
+  const code = codeOf(error);
+  if (code === "UND_ERR_ABORTED" || (error instanceof Error && error.name === "AbortError")) return "aborted";
+  if (code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT") return "timeout";
+  return code !== undefined && unreachable.has(code) ? "unreachable" : "cut";
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === "string" ? code : undefined;
+}

@@ -1,0 +1,19 @@
+/** Variables of the gateway and the local network: one environment file may serve all programs. */
+export const siblingVariables: readonly string[] = [
+  "T4T_GATEWAY_HOST",
+  "T4T_GATEWAY_PORT",
+  "T4T_PROVIDER_WAIT_SECONDS",
+  "T4T_PROVIDER_WAIT_POLL_SECONDS",
+  "T4T_SELECTION_STRATEGY",
+  "T4T_MANUAL_PROVIDER",
+  "T4T_MAX_PRICE_PER_MILLION_TOKENS",
+  "T4T_DEFAULT_DEADLINE_SECONDS",
+  "T4T_DEFAULT_MAX_OUTPUT_TOKENS",
+  "T4T_ESCROW_HEADROOM_RATIO",
+  "T4T_MAX_ESCROW_PER_JOB",
+  "T4T_ALLOW_PRIVATE_ENDPOINTS",
+  "T4T_CHAIN_PORT",
+  "T4T_BACKEND_PORT",
+  "T4T_BLOCK_TIME_MS",
+  "T4T_ENGINE",
+];
