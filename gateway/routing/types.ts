@@ -60,19 +60,31 @@ export interface RoutingRequest {
 
 /** What this gateway and the providers' signed status know, read at the moment of a decision. All optional values are absent while unknown. */
 export interface LiveStatistics {
-  /** Streams open plus posts unconfirmed of this gateway at this provider, all models. */
-  inFlight(provider: Address): number;
+  /**
+   * Streams open plus posts unconfirmed of this gateway at this provider, all models; with `generation`, those of that registration
+   * only. A lease is taken before the post, so it counts both.
+   */
+  inFlight(provider: Address, generation?: number): number;
+  /** The same for one model; absent: `inFlight` stands in. */
+  modelInFlight?(provider: Address, modelId: string): number;
+  /** The same over all providers, of one model or (undefined) of all; absent: the sum is taken over the members asked about. */
+  totalInFlight?(modelId: string | undefined): number;
   /** Posts of this gateway that are not yet in the index's `openJobs`. */
   unconfirmedPosts(provider: Address): number;
   /** Decayed outcomes of one provider and model. */
   measured(provider: Address, modelId: string): MeasuredStatistics | undefined;
   /** From the provider's signed status, fresh ones only. */
   reported(provider: Address, modelId: string): ReportedStatistics | undefined;
+  /** Changes whenever the selected statistic of a model changes at any provider; absent: rankings are checked weight by weight. */
+  weightEpoch?(modelId: string, statistic: WeightStatistic): number;
   /** Round trip to the provider's region, ms; 0 when unknown. */
   roundTripMs(provider: Address): number;
   /** Whether the gateway refuses to call the provider's endpoint (a private address, a broken URL). Absent: none is refused. */
   endpointRefused?(provider: Address): boolean;
 }
+
+/** Which statistic of a provider's status weighs it. */
+export type WeightStatistic = "max-input-tps" | "last-mean-input-tps";
 
 export interface MeasuredStatistics {
   /** Decayed mean time to first token, ms. */

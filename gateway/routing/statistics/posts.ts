@@ -1,0 +1,63 @@
+import type { Address } from "viem";
+
+/** A post that this gateway has sent and the index does not show yet. */
+export interface PostHandle {
+  /**
+   * The post was mined in a block: it stays counted, at the provider that got the job, until the index has reached that block.
+   * Does nothing after `mined` or `drop`.
+   */
+  mined(provider: Address, blockNumber: number): void;
+  /** The post reverted, was abandoned or went to nobody. Does nothing after `mined` or `drop`. */
+  drop(): void;
+}
+
+/** Posts that are not yet in the index's `openJobs`, so that a gateway does not overbook a provider between two blocks. */
+export class Posts {
+  readonly #counts = new Map<Address, number>();
+  readonly #mined = new Map<number, Address[]>();
+  #indexedBlock = -1;
+
+  /** Counts a post to come. @param provider The likeliest to get it: the first of the candidates. */
+  open(provider: Address): PostHandle {
+    this.#change(provider, 1);
+    let settled = false;
+    return {
+      mined: (actual, blockNumber) => {
+        if (settled) return;
+        settled = true;
+        this.#change(provider, -1);
+        if (blockNumber <= this.#indexedBlock) return;
+        this.#change(actual, 1);
+        const list = this.#mined.get(blockNumber);
+        if (list === undefined) this.#mined.set(blockNumber, [actual]);
+        else list.push(actual);
+      },
+      drop: () => {
+        if (settled) return;
+        settled = true;
+        this.#change(provider, -1);
+      },
+    };
+  }
+
+  /** The index is complete up to this block: its `openJobs` hold what was mined until there. */
+  indexed(blockNumber: number): void {
+    this.#indexedBlock = blockNumber;
+    for (const [block, providers] of this.#mined) {
+      if (block > blockNumber) continue;
+      this.#mined.delete(block);
+      for (const provider of providers) this.#change(provider, -1);
+    }
+  }
+
+  /** Posts not in the index at one provider. */
+  of(provider: Address): number {
+    return this.#counts.get(provider) ?? 0;
+  }
+
+  #change(provider: Address, by: 1 | -1): void {
+    const count = (this.#counts.get(provider) ?? 0) + by;
+    if (count === 0) this.#counts.delete(provider);
+    else this.#counts.set(provider, count);
+  }
+}
