@@ -1,0 +1,83 @@
+import { T4tError } from "../../protocol/errors.ts";
+
+/** A JSON object of unknown members. */
+export type JsonObject = Record<string, unknown>;
+
+/** Whether a JSON value is an object (not null, not an array). */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+type FieldType =
+  | "boolean"
+  | "number"
+  | "integer"
+  | "string"
+  | "object"
+  | "array"
+  | "string or array"
+  | "string or object"
+  | "boolean or integer";
+
+/**
+ * Types of the well-known fields, so that a mistake is named before a job is paid for. Everything else passes: backends know more
+ * fields than this gateway ever will. null is always allowed and means absent.
+ */
+const fieldTypes: Readonly<Record<string, FieldType>> = {
+  stream: "boolean",
+  stream_options: "object",
+  temperature: "number",
+  top_p: "number",
+  frequency_penalty: "number",
+  presence_penalty: "number",
+  seed: "integer",
+  stop: "string or array",
+  user: "string",
+  prompt_cache_key: "string",
+  tools: "array",
+  tool_choice: "string or object",
+  parallel_tool_calls: "boolean",
+  response_format: "object",
+  logit_bias: "object",
+  logprobs: "boolean or integer",
+  top_logprobs: "integer",
+  metadata: "object",
+};
+
+/** Refuses a well-known field of another type. Throws `invalid_value` naming it. */
+export function checkFieldTypes(json: JsonObject): void {
+  for (const [name, value] of Object.entries(json)) {
+    if (value === null || !Object.hasOwn(fieldTypes, name)) continue;
+    const type = fieldTypes[name];
+    if (type === undefined || type.split(" or ").some((one) => hasType(value, one))) continue;
+    throw new T4tError(
+      "invalid_value",
+      `'${name}' must be ${type.startsWith("a") || type.startsWith("i") || type.startsWith("o") ? "an" : "a"} ${type}.`,
+      {
+        param: name,
+      },
+    );
+  }
+  const options = json.stream_options;
+  if (isObject(options)) {
+    const { include_usage: includeUsage } = options;
+    if (includeUsage !== undefined && includeUsage !== null && typeof includeUsage !== "boolean") {
+      throw new T4tError("invalid_value", "'stream_options.include_usage' must be a boolean.", {
+        param: "stream_options.include_usage",
+      });
+    }
+  }
+}
+
+function hasType(value: unknown, type: string): boolean {
+  switch (type) {
+    case "array":
+      return Array.isArray(value);
+    case "object":
+      return isObject(value);
+    case "integer":
+      return typeof value === "number" && Number.isInteger(value);
+    default:
+      return typeof value === type;
+  }
+}
