@@ -29,7 +29,7 @@ const greedyPenalty = { presencePenalty: 1.5, frequencyPenalty: 0.5 };
 export async function createLlamaEngine(options: LlamaEngineOptions): Promise<Engine> {
   const contextLength = options.contextLength ?? ggufContextLength;
   const parallel = options.parallel ?? 16;
-  const loaded = await load(await ensureGguf(options.dataDir), contextLength, parallel);
+  const loaded = await load(options.dataDir, contextLength, parallel);
   const idle = Array.from({ length: parallel }, () => loaded.context.getSequence());
   const gate = new SlotGate(parallel);
   return {
@@ -60,8 +60,9 @@ interface LoadedModel {
   readonly context: LlamaContext;
 }
 
-async function load(modelPath: string, contextSize: number, sequences: number): Promise<LoadedModel> {
+async function load(dataDir: string, contextSize: number, sequences: number): Promise<LoadedModel> {
   try {
+    const modelPath = await ensureGguf(dataDir);
     const { getLlama, LlamaLogLevel } = await import("node-llama-cpp");
     const llama = await getLlama({
       gpu: false,

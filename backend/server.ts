@@ -208,7 +208,8 @@ class BackendService {
     }
     if (error instanceof CutError) {
       this.#counters.cut += 1;
-      response.destroy();
+      // What was written before the cut still arrives.
+      response.socket?.destroySoon();
       return;
     }
     const known = error instanceof T4tError ? error : new T4tError("internal_error", "the model failed");
