@@ -12,16 +12,22 @@ const { positionals: testFiles, values } = parseArgs({
   options: { grep: { type: "string" } },
 });
 
-const run = z.object({ summary: z.object({ passed: z.number(), failed: z.number(), skipped: z.number() }) });
+const summary = z.object({ passed: z.number(), failed: z.number(), skipped: z.number(), failureOutput: z.string() });
+const run = z.object({ summary });
 const outcome = z
   .union([z.object({ success: z.literal(true), value: run }), z.object({ success: z.literal(false), error: run })])
   .parse(
-    await hre.tasks
-      .getTask(["test", "solidity"])
-      .run({ testFiles, noCompile: true, ...(values.grep === undefined ? {} : { grep: values.grep }) }),
+    await hre.tasks.getTask(["test", "solidity"]).run({
+      testFiles,
+      noCompile: true,
+      // Not 0: the task hands its counts over instead of printing them.
+      testSummaryIndex: 1,
+      ...(values.grep === undefined ? {} : { grep: values.grep }),
+    }),
   );
 
-const { passed, failed, skipped } = (outcome.success ? outcome.value : outcome.error).summary;
+const { passed, failed, skipped, failureOutput } = (outcome.success ? outcome.value : outcome.error).summary;
+console.log(`  ${passed} passing, ${failed} failing\n${failureOutput}`);
 const file = process.env["T4T_TEST_RESULTS"];
 if (file !== undefined) writeFileSync(file, JSON.stringify({ passed, failed, pending: skipped }));
 process.exitCode = outcome.success ? 0 : 1;
