@@ -27,7 +27,10 @@ export interface Journal {
   /** Inserts a new intent; false when the key exists. */
   insertTransaction(row: TransactionRow): Promise<boolean>;
   /** Replaces the mutable fields of an intent. Rejects when the key is unknown. */
-  updateTransaction(key: string, change: Partial<Pick<TransactionRow, "nonce" | "hashes" | "status" | "outcome" | "gas" | "updatedAt">>): Promise<void>;
+  updateTransaction(
+    key: string,
+    change: Partial<Pick<TransactionRow, "nonce" | "hashes" | "status" | "outcome" | "gas" | "updatedAt">>,
+  ): Promise<void>;
   transaction(key: string): Promise<TransactionRow | undefined>;
   /** Intents of a sender that are not final, by nonce then age. */
   openTransactions(sender: Address, chainId: number): Promise<readonly TransactionRow[]>;
