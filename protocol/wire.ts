@@ -8,6 +8,11 @@ import type { Usage } from "./usage.ts";
  * answers with `x-t4t-acknowledgement` as soon as it has taken the job, then the backend's bytes unchanged. The final usage
  * statement follows as the SSE comment `: t4t-usage {json}` after the last frame of a stream, or as the header `x-t4t-usage` of a
  * JSON answer. The gateway sends its receipt to `POST {endpoint}/v1/jobs/{jobId}/receipt`.
+ *
+ * A refusal has one of `providerErrorCodes` as `error.code` of its OpenAI-shaped body. A stream's head is sent with the
+ * acknowledgement, before the backend has answered: when the backend then fails before its first byte, the same body follows as the
+ * only `data:` block, without `[DONE]`. A stream that fails later is cut. `GET {endpoint}/v1/jobs/{jobId}` tells the provider's
+ * usage of a cut stream.
  */
 export const wireHeaders = {
   jobId: "x-t4t-job-id",
@@ -36,15 +41,30 @@ export const providerErrorCodes = {
   model_not_offered: { status: 404, kind: "caller" },
   insufficient_payment: { status: 402, kind: "caller" },
   deadline_too_close: { status: 409, kind: "caller" },
+  /** The receipt's signature is not the client's. */
+  invalid_receipt: { status: 401, kind: "caller" },
+  /** The receipt is for less than was delivered; the body carries our statement as `statement` (`UsageStatementWire`). */
+  receipt_below_usage: { status: 409, kind: "caller" },
+  unknown_url: { status: 404, kind: "caller" },
   invalid_request: { status: 400, kind: "caller" },
   request_too_large: { status: 413, kind: "caller" },
   backend_rejected: { status: 400, kind: "caller" },
   backend_unavailable: { status: 502, kind: "fault" },
   backend_timeout: { status: 504, kind: "fault" },
   chain_unavailable: { status: 503, kind: "fault" },
+  internal_error: { status: 500, kind: "fault" },
 } as const satisfies Record<string, { status: number; kind: "busy" | "caller" | "fault" }>;
 
 export type ProviderErrorCode = keyof typeof providerErrorCodes;
+
+/** The code of a provider node's error body; undefined when the value is no such body, such as a backend's own error. */
+export function providerErrorCodeOf(body: unknown): ProviderErrorCode | undefined {
+  if (typeof body !== "object" || body === null || !("error" in body)) return undefined;
+  const { error } = body;
+  if (typeof error !== "object" || error === null || !("code" in error) || typeof error.code !== "string")
+    return undefined;
+  return Object.hasOwn(providerErrorCodes, error.code) ? (error.code as ProviderErrorCode) : undefined;
+}
 
 /** Final word of the provider on one answer. */
 export interface UsageStatementWire {
@@ -54,6 +74,20 @@ export interface UsageStatementWire {
   readonly responseHash: Hex;
   /** Operator's signature of `UsageStatement`. */
   readonly signature: Hex;
+}
+
+/** Body of `GET /v1/jobs/{jobId}`: a job as its provider sees it. */
+export interface ProviderJobWire {
+  readonly jobId: Hex;
+  /** `posted`, `accepted`, `delivered`, `receipted`, `settling`, `settled`, `declining`, `declined`, `forfeited` or `lost`. */
+  readonly status: string;
+  /** Once the answer ended. */
+  readonly statement?: UsageStatementWire;
+  /** The answer was cut before its end. */
+  readonly partial?: boolean;
+  /** Wei paid, decimal, once settled. */
+  readonly payment?: string;
+  readonly transactionHash?: Hex;
 }
 
 /** Body of `POST /v1/jobs/{jobId}/receipt`. */

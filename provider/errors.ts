@@ -7,6 +7,7 @@ const typeByStatus: Readonly<Record<number, string>> = {
   404: "invalid_request_error",
   409: "invalid_request_error",
   413: "invalid_request_error",
+  500: "api_error",
   502: "api_error",
   503: "service_unavailable_error",
   504: "timeout_error",

@@ -60,6 +60,11 @@ export class UsageMeter {
     return this.#done || this.#finished;
   }
 
+  /** Whether the stream said `[DONE]`. */
+  get isDone(): boolean {
+    return this.#done;
+  }
+
   /** Whether a block carried an `error` object inside the 200. */
   get hasFailed(): boolean {
     return this.#failure !== undefined;
@@ -68,6 +73,11 @@ export class UsageMeter {
   /** Whether the model has said anything. */
   get hasOutput(): boolean {
     return this.#deltas > 0;
+  }
+
+  /** Takes over the usage of an answer that did not come as a stream. */
+  note(metered: MeteredUsage): void {
+    this.#said = { ...metered.usage, cachedInputTokens: metered.cachedInputTokens };
   }
 
   /** The usage so far. */

@@ -1,0 +1,246 @@
+import {
+  type Address,
+  encodeEventTopics,
+  formatLog,
+  type Hex,
+  type LogTopic,
+  numberToHex,
+  parseEventLogs,
+  type PublicClient,
+} from "viem";
+import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import type { Clock } from "../../protocol/clock.ts";
+import type { Journal } from "../../store/journal.ts";
+
+/** What the escrow tells about a job of this provider. Events may be told twice; they are never left out. */
+export type JobEvent =
+  | {
+      readonly kind: "posted";
+      readonly jobId: Hex;
+      readonly client: Address;
+      readonly maxPayment: bigint;
+      readonly unsignedLimit: bigint;
+      /** Unix seconds. */
+      readonly deadline: number;
+    }
+  | { readonly kind: "cancel_requested"; readonly jobId: Hex }
+  | { readonly kind: "completed"; readonly jobId: Hex; readonly payment: bigint; readonly transactionHash: Hex }
+  | { readonly kind: "declined"; readonly jobId: Hex; readonly transactionHash: Hex }
+  | { readonly kind: "cancelled" | "expired" | "slashed"; readonly jobId: Hex };
+
+type EscrowLog = ReturnType<typeof parseEventLogs<typeof jobEscrowAbi>>[number];
+
+/** One block as the follower needs it. */
+export interface Head {
+  readonly number: bigint;
+  readonly hash: Hex;
+  readonly parentHash: Hex;
+  /** Chain time, Unix seconds. */
+  readonly timestamp: number;
+}
+
+/** Where the follower stands: everything up to this block was told. */
+interface Cursor {
+  readonly number: string;
+  readonly hash: Hex;
+}
+
+/** Options of `JobEventFollower`. */
+export interface JobEventFollowerOptions {
+  readonly client: PublicClient;
+  readonly escrow: Address;
+  readonly provider: Address;
+  readonly chainId: number;
+  readonly journal: Journal;
+  readonly clock: Clock;
+  readonly pollMs: number;
+  /** First block to look at when the journal has no cursor; undefined = start at the head. */
+  readonly firstBlock: bigint | undefined;
+  /** Told in order; the cursor moves only after it has resolved. */
+  readonly onEvent: (event: JobEvent) => Promise<void>;
+  /** Called after each poll, with what went wrong if something did. */
+  readonly onPoll: (error: unknown) => void;
+}
+
+/** Most blocks of one `eth_getLogs`. */
+const rangeBlocks = 2000n;
+/** Blocks that are read again after a reorganisation: events are told twice rather than never. */
+const rewindBlocks = 64n;
+
+/**
+ * Follows the escrow's events of one provider: ranges of `eth_getLogs` from a durable cursor, never server-side filters. The cursor
+ * moves after the effects are durable, so a crash repeats events and loses none.
+ */
+export class JobEventFollower {
+  readonly #options: JobEventFollowerOptions;
+  readonly #cursorKey: string;
+  readonly #topics: ReturnType<typeof topicFilters>;
+  #cursor: Cursor | undefined;
+  #head: Head | undefined;
+  #cancel: () => void = () => undefined;
+  #polling: Promise<void> | undefined;
+  #stopped = false;
+
+  constructor(options: JobEventFollowerOptions) {
+    this.#options = options;
+    this.#cursorKey = `provider-cursor:${options.chainId}:${options.escrow}:${options.provider}`.toLowerCase();
+    this.#topics = topicFilters(options.provider);
+  }
+
+  /** Newest block seen. */
+  get head(): Head | undefined {
+    return this.#head;
+  }
+
+  /** Follows until stopped; resolves when the events up to the head of now were told, rejects when the chain cannot be asked. */
+  async start(): Promise<void> {
+    const text = await this.#options.journal.getValue(this.#cursorKey);
+    this.#cursor = text === undefined ? undefined : (JSON.parse(text) as Cursor);
+    await this.#poll();
+    this.#schedule();
+  }
+
+  /** Looks for new blocks at once. */
+  wake(): void {
+    if (this.#stopped) return;
+    this.#cancel();
+    void this.#pollQuietly();
+  }
+
+  /** Stops; resolves when a running poll has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancel();
+    await this.#polling?.catch(() => undefined);
+  }
+
+  #schedule(): void {
+    this.#cancel();
+    if (this.#stopped) return;
+    this.#cancel = this.#options.clock.after(this.#options.pollMs, () => {
+      void this.#pollQuietly();
+    });
+  }
+
+  async #pollQuietly(): Promise<void> {
+    try {
+      await this.#poll();
+      this.#options.onPoll(undefined);
+    } catch (error) {
+      if (!this.#stopped) this.#options.onPoll(error);
+    }
+    this.#schedule();
+  }
+
+  async #poll(): Promise<void> {
+    this.#polling ??= this.#pollOnce().finally(() => {
+      this.#polling = undefined;
+    });
+    await this.#polling;
+  }
+
+  async #pollOnce(): Promise<void> {
+    const head = await this.#block("latest");
+    if (head === undefined) return;
+    this.#head = head;
+    let from = await this.#firstUntold(head);
+    while (from <= head.number && !this.#stopped) {
+      const to = from + rangeBlocks - 1n < head.number ? from + rangeBlocks - 1n : head.number;
+      for (const event of await this.#events(from, to)) await this.#options.onEvent(event);
+      const last = to === head.number ? head : await this.#block(to);
+      if (last === undefined) return;
+      await this.#moveTo({ number: String(to), hash: last.hash });
+      from = to + 1n;
+    }
+  }
+
+  /** The first block whose events were not told yet; earlier when the chain was reorganised under the cursor. */
+  async #firstUntold(head: Head): Promise<bigint> {
+    const cursor = this.#cursor;
+    if (cursor === undefined) {
+      if (this.#options.firstBlock !== undefined) return this.#options.firstBlock;
+      await this.#moveTo({ number: String(head.number), hash: head.hash });
+      return head.number + 1n;
+    }
+    const told = BigInt(cursor.number);
+    if (head.number === told && head.hash === cursor.hash) return told + 1n;
+    const isNext = head.number === told + 1n && head.parentHash === cursor.hash;
+    if (isNext) return told + 1n;
+    const present = head.number > told ? await this.#block(told) : undefined;
+    if (present?.hash === cursor.hash) return told + 1n;
+    const lowest = told < head.number ? told : head.number;
+    return lowest > rewindBlocks ? lowest - rewindBlocks : 0n;
+  }
+
+  async #moveTo(cursor: Cursor): Promise<void> {
+    await this.#options.journal.setValue(this.#cursorKey, JSON.stringify(cursor));
+    this.#cursor = cursor;
+  }
+
+  async #block(which: "latest" | bigint): Promise<Head | undefined> {
+    const parameter = which === "latest" ? which : numberToHex(which);
+    const block = await this.#options.client.request({ method: "eth_getBlockByNumber", params: [parameter, false] });
+    if (block?.hash == null || block.number == null) return undefined;
+    return {
+      number: BigInt(block.number),
+      hash: block.hash,
+      parentHash: block.parentHash,
+      timestamp: Number(block.timestamp),
+    };
+  }
+
+  async #events(from: bigint, to: bigint): Promise<readonly JobEvent[]> {
+    const logs = await Promise.all(
+      this.#topics.map(async (topics) => {
+        const raw = await this.#options.client.request({
+          method: "eth_getLogs",
+          params: [
+            { address: this.#options.escrow, topics, fromBlock: numberToHex(from), toBlock: numberToHex(to) },
+          ],
+        });
+        return raw.map((log) => formatLog(log));
+      }),
+    );
+    return parseEventLogs({ abi: jobEscrowAbi, logs: logs.flat() })
+      .toSorted((a, b) => Number(a.blockNumber - b.blockNumber) || a.logIndex - b.logIndex)
+      .flatMap((log) => eventOf(log) ?? []);
+  }
+}
+
+const endEvents = ["JobCompleted", "JobDeclined", "JobCancelRequested", "JobCancelled", "JobExpired", "JobSlashed"] as const;
+
+/** Two filters: the provider is the third indexed field of a post and the second of everything else. */
+function topicFilters(provider: Address) {
+  const post = encodeEventTopics({ abi: jobEscrowAbi, eventName: "JobPosted", args: { provider } });
+  const ends = endEvents.map((eventName) => encodeEventTopics({ abi: jobEscrowAbi, eventName, args: { provider } }));
+  const rest = ends[0]?.slice(1) ?? [];
+  return [post, [ends.map(([selector]) => selector as Hex), ...rest]] as readonly (readonly LogTopic[])[] as LogTopic[][];
+}
+
+function eventOf(log: EscrowLog): JobEvent | undefined {
+  switch (log.eventName) {
+    case "JobPosted": {
+      const { jobId, client, maxPayment, unsignedLimit, deadline } = log.args;
+      return { kind: "posted", jobId, client, maxPayment, unsignedLimit, deadline };
+    }
+    case "JobCancelRequested":
+      return { kind: "cancel_requested", jobId: log.args.jobId };
+    case "JobCompleted":
+      return {
+        kind: "completed",
+        jobId: log.args.jobId,
+        payment: log.args.payment,
+        transactionHash: log.transactionHash,
+      };
+    case "JobDeclined":
+      return { kind: "declined", jobId: log.args.jobId, transactionHash: log.transactionHash };
+    case "JobCancelled":
+      return { kind: "cancelled", jobId: log.args.jobId };
+    case "JobExpired":
+      return { kind: "expired", jobId: log.args.jobId };
+    case "JobSlashed":
+      return { kind: "slashed", jobId: log.args.jobId };
+    default:
+      return undefined;
+  }
+}

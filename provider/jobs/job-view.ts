@@ -1,0 +1,14 @@
+import type { ProviderJobWire } from "../../protocol/wire.ts";
+import type { ProviderJob } from "../settlement/job.ts";
+import { statementOf } from "./receipt-desk.ts";
+
+/** What anyone may know of a job: what the chain will tell anyway, and our statement. */
+export function jobView(job: ProviderJob): ProviderJobWire {
+  return {
+    jobId: job.jobId,
+    status: job.stage,
+    ...(job.delivery === undefined ? {} : { statement: statementOf(job.delivery), partial: job.delivery.partial }),
+    ...(job.payment === undefined ? {} : { payment: job.payment }),
+    ...(job.transactionHash === undefined ? {} : { transactionHash: job.transactionHash }),
+  };
+}

@@ -1,0 +1,104 @@
+import type { Address, Hex } from "viem";
+import type { TransactionQueue } from "../../chain/transactions/types.ts";
+import type { Prices } from "../../protocol/money.ts";
+import { planPublication, type WantedPublication } from "./plan.ts";
+import { publicationRequest } from "./publication-calls.ts";
+import type { PublishedOffering, RegisteredProvider, RegistryReader, RegistryRules } from "./registry-reader.ts";
+
+/** The chain does not take what the node wants to publish; the message says what to do. */
+export class PublicationError extends Error {
+  override readonly name = "PublicationError";
+}
+
+/** The node on chain after a publication. */
+export interface Published {
+  readonly provider: RegisteredProvider;
+  readonly offerings: ReadonlyMap<string, PublishedOffering>;
+  /** Transactions that it took. */
+  readonly transactions: number;
+  readonly warnings: readonly string[];
+}
+
+/** Options of `Publisher`. */
+export interface PublisherOptions {
+  readonly reader: RegistryReader;
+  readonly queue: TransactionQueue;
+  readonly registry: Address;
+  /** The provider's identity. */
+  readonly owner: Address;
+  readonly rules: RegistryRules;
+}
+
+/** Prices of one of our own records, and the model that it is for. */
+export interface OwnRecord {
+  readonly modelKey: Hex;
+  readonly prices: Prices;
+}
+
+/** Brings the registry to what the node wants, and remembers the records that it published. */
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #records = new Map<number, OwnRecord>();
+  #tail: Promise<unknown> = Promise.resolve();
+  /** Distinguishes attempts whose transaction failed from those before. */
+  #attempt = 0;
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+  }
+
+  /** An offering record of ours, live or replaced since this process started. */
+  record(offeringId: number): OwnRecord | undefined {
+    return this.#records.get(offeringId);
+  }
+
+  /**
+   * Publishes what differs; sends nothing when nothing does. Publications follow each other.
+   *
+   * @throws PublicationError when the chain cannot take it now; chain errors when it cannot be asked.
+   */
+  async publish(wanted: WantedPublication): Promise<Published> {
+    const run = this.#tail.then(
+      async () => await this.#publish(wanted),
+      async () => await this.#publish(wanted),
+    );
+    this.#tail = run;
+    return await run;
+  }
+
+  async #publish(wanted: WantedPublication): Promise<Published> {
+    const { queue, registry, owner, rules } = this.#options;
+    const isOwner = queue.address.toLowerCase() === owner.toLowerCase();
+    const found = await this.#find(isOwner);
+    const plan = planPublication(found, wanted, isOwner);
+    if (plan.obstacle !== undefined) throw new PublicationError(plan.obstacle);
+    const state = `${found.provider?.lastSeen ?? "new"}:${this.#attempt}`;
+    for (const step of plan.steps) {
+      const outcome = await queue.submit(publicationRequest({ registry, token: rules.token }, step, state));
+      if (outcome.status !== "success") {
+        this.#attempt += 1;
+        const name = outcome.status === "reverted" && outcome.errorName !== undefined ? ` (${outcome.errorName})` : "";
+        throw new PublicationError(`${step.kind} failed${name}: ${outcome.message}`);
+      }
+    }
+    const now = plan.steps.length === 0 ? found : await this.#find(isOwner);
+    if (now.provider === undefined) throw new PublicationError("the chain does not show the registration yet");
+    return {
+      provider: now.provider,
+      offerings: now.offerings,
+      transactions: plan.steps.length,
+      warnings: plan.warnings,
+    };
+  }
+
+  async #find(isOwner: boolean) {
+    const { reader, owner, rules } = this.#options;
+    const provider = await reader.provider(owner);
+    const offerings = provider === undefined ? new Map<string, PublishedOffering>() : await reader.offerings(owner);
+    const tokens = isOwner ? await reader.tokens(rules.token, owner) : { balance: 0n, allowance: 0n };
+    for (const { offeringId, modelKey, prices } of offerings.values()) {
+      this.#records.set(offeringId, { modelKey, prices });
+    }
+    return { provider, offerings, rules, ...tokens };
+  }
+}

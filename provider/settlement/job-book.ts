@@ -1,0 +1,128 @@
+import type { Hex } from "viem";
+import type { Clock } from "../../protocol/clock.ts";
+import type { JobRow, Journal } from "../../store/journal.ts";
+import { isTerminal, type ProviderJob } from "./job.ts";
+
+/** Another process wrote the same job: two nodes share one data folder, which neither can survive. */
+export class JobConflictError extends Error {
+  override readonly name = "JobConflictError";
+
+  constructor(jobId: Hex) {
+    super(`the journal row of job ${jobId} was changed by another process; run one node per data folder`);
+  }
+}
+
+interface Entry {
+  readonly job: ProviderJob;
+  readonly row: JobRow;
+}
+
+/**
+ * The jobs of this node: durable in the journal, the open ones in memory too. Changes of one job follow each other; each is durable
+ * before it is seen.
+ */
+export class JobBook {
+  readonly #journal: Journal;
+  readonly #clock: Clock;
+  readonly #open = new Map<Hex, Entry>();
+  readonly #tails = new Map<Hex, Promise<unknown>>();
+  readonly #listeners = new Set<(job: ProviderJob) => void>();
+
+  constructor(journal: Journal, clock: Clock) {
+    this.#journal = journal;
+    this.#clock = clock;
+  }
+
+  /** Loads the open jobs of an earlier process. */
+  async load(): Promise<void> {
+    for (const row of await this.#journal.openJobs("provider")) {
+      const entry = { job: parse(row), row };
+      this.#open.set(entry.job.jobId, entry);
+    }
+  }
+
+  /** Calls back after each durable change; returns the way to stop. */
+  onChange(listener: (job: ProviderJob) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Open jobs, in no order. */
+  openJobs(): readonly ProviderJob[] {
+    return [...this.#open.values()].map((entry) => entry.job);
+  }
+
+  /** A job, open or ended. */
+  async get(jobId: Hex): Promise<ProviderJob | undefined> {
+    return (await this.#entry(jobId))?.job;
+  }
+
+  /** Writes a job that is not in the book; false when it is there already. */
+  async insert(job: ProviderJob): Promise<boolean> {
+    return await this.#inOrder(job.jobId, async () => {
+      if ((await this.#entry(job.jobId)) !== undefined) return false;
+      await this.#write(job, undefined);
+      return true;
+    });
+  }
+
+  /**
+   * Changes a job: `change` sees its latest state and returns the next, or undefined to leave it. Returns the job as it is now;
+   * undefined when there is none.
+   */
+  async change(
+    jobId: Hex,
+    change: (job: ProviderJob) => ProviderJob | undefined,
+  ): Promise<{ readonly job: ProviderJob; readonly changed: boolean } | undefined> {
+    return await this.#inOrder(jobId, async () => {
+      const entry = await this.#entry(jobId);
+      if (entry === undefined) return undefined;
+      const next = change(entry.job);
+      if (next === undefined) return { job: entry.job, changed: false };
+      await this.#write(next, entry);
+      return { job: next, changed: true };
+    });
+  }
+
+  async #entry(jobId: Hex): Promise<Entry | undefined> {
+    const open = this.#open.get(jobId);
+    if (open !== undefined) return open;
+    const row = await this.#journal.job("provider", jobId);
+    return row === undefined ? undefined : { job: parse(row), row };
+  }
+
+  async #write(job: ProviderJob, previous: Entry | undefined): Promise<void> {
+    const now = this.#clock.now();
+    const row: JobRow = {
+      collection: "provider",
+      id: job.jobId,
+      jobId: job.jobId,
+      status: job.stage,
+      open: !isTerminal(job.stage),
+      document: JSON.stringify(job),
+      revision: (previous?.row.revision ?? 0) + 1,
+      createdAt: previous?.row.createdAt ?? now,
+      updatedAt: now,
+    };
+    if (!(await this.#journal.casJob(row))) throw new JobConflictError(job.jobId);
+    if (row.open) this.#open.set(job.jobId, { job, row });
+    else this.#open.delete(job.jobId);
+    for (const listener of this.#listeners) listener(job);
+  }
+
+  async #inOrder<T>(jobId: Hex, task: () => Promise<T>): Promise<T> {
+    const before = this.#tails.get(jobId) ?? Promise.resolve();
+    const run = before.then(task, task);
+    const tail = run.catch(() => undefined);
+    this.#tails.set(jobId, tail);
+    try {
+      return await run;
+    } finally {
+      if (this.#tails.get(jobId) === tail) this.#tails.delete(jobId);
+    }
+  }
+}
+
+function parse(row: JobRow): ProviderJob {
+  return JSON.parse(row.document) as ProviderJob;
+}
