@@ -100,3 +100,71 @@ export interface IndexHealth {
   /** Providers found different by the audit since start. */
   readonly drift: number;
 }
+
+/** Where on the chain something happened. */
+export interface LogPlace {
+  readonly blockNumber: number;
+  readonly blockHash: Hex;
+  readonly transactionHash: Hex;
+  readonly logIndex: number;
+}
+
+/** What happened to a job, as the escrow's events tell it. Amounts in wei of the payment token, times in Unix seconds. */
+export type JobChange =
+  | {
+      readonly type: "posted";
+      readonly client: Address;
+      readonly offeringId: number;
+      readonly maxPayment: bigint;
+      readonly unsignedLimit: bigint;
+      readonly deadline: number;
+    }
+  | { readonly type: "acknowledged" }
+  | {
+      readonly type: "completed";
+      readonly payment: bigint;
+      readonly inputTokens: bigint;
+      readonly outputTokens: bigint;
+      readonly responseHash: Hex;
+      /** With the client's receipt. */
+      readonly signed: boolean;
+    }
+  | { readonly type: "declined" }
+  | { readonly type: "cancel_requested"; readonly respondBy: number }
+  | { readonly type: "cancelled" }
+  | { readonly type: "expired" }
+  | { readonly type: "slashed"; readonly burnt: bigint };
+
+/** One event of one job. `removed`: a reorganisation took it back; it may come again in another block. */
+export type JobEvent = JobChange & { readonly jobId: Hex; readonly provider: Address; readonly place: LogPlace; readonly removed: boolean };
+
+/** Newest block that the index has seen. */
+export interface ChainHead {
+  readonly number: number;
+  readonly hash: Hex;
+  /** Unix seconds. */
+  readonly timestamp: number;
+  /** Undefined on chains without EIP-1559. */
+  readonly baseFeePerGas: bigint | undefined;
+}
+
+/** The registry, kept current. One per process. */
+export interface RegistryIndex<D> {
+  /** Begins to follow the chain; returns at once. A chain that cannot be reached is tried again until `stop`. */
+  start(): void;
+  /** Ends following; resolves when nothing runs any more. Pending waits are rejected. */
+  stop(): Promise<void>;
+  /** The newest snapshot; undefined until the first is built. */
+  current(): Published<D> | undefined;
+  /** Calls back after each publication, in order of subscription; returns the way out. A listener must not throw. */
+  subscribe(listener: (published: Published<D>, delta: RegistryDelta) => void): () => void;
+  /** Events of jobs in blocks after the first snapshot, after the snapshot that contains them is published; in chain order. */
+  onJobEvent(listener: (event: JobEvent) => void): () => void;
+  /** New heads, before the snapshot of that block is published. */
+  onHead(listener: (head: ChainHead) => void): () => void;
+  /** The first snapshot at or after a block (0: any). Looks at once when it is not there yet. Rejects when aborted or stopped. */
+  waitForBlock(blockNumber: number, signal?: AbortSignal): Promise<Published<D>>;
+  /** Looks for a new block now instead of at the next poll; many calls make one look. */
+  poke(): void;
+  health(): IndexHealth;
+}
