@@ -1,9 +1,15 @@
 import { corpus } from "./corpus.ts";
 import { tokenizer } from "./tokenizer.ts";
-import { answerToken, endToken, paragraphToken, type Token } from "./vocabulary.ts";
+import { answerToken, endToken, paragraphToken, type Token, vocabulary } from "./vocabulary.ts";
 
-/** Tokens that may follow, with how often the corpus has them there. Never empty, in the order of first use. */
-export type Successors = ReadonlyMap<Token, number>;
+/** What may follow, in the order of first use; never empty. */
+export interface Successors {
+  readonly tokens: readonly Token[];
+  /** How often the corpus has each of `tokens` at the place. */
+  readonly counts: readonly number[];
+  /** Sum of `counts`. */
+  readonly total: number;
+}
 
 /** The corpus as answers: each paragraph with the one after it, so that about every second paragraph ends an answer. */
 const sequences: readonly (readonly Token[])[] = corpus.map((paragraph, index) => [
@@ -16,28 +22,38 @@ const sequences: readonly (readonly Token[])[] = corpus.map((paragraph, index) =
 
 const afterOne = countSuccessors(1);
 const afterTwo = countSuccessors(2);
-const atStart: Successors = afterOne.get(String(answerToken)) ?? new Map([[endToken, 1]]);
+const atStart = afterOne.get(answerToken) ?? { tokens: [endToken], counts: [1], total: 1 };
 
 /** What follows a token; a token that the corpus does not go on from is followed by what begins a paragraph. */
 export function successorsOfOne(token: Token): Successors {
-  return afterOne.get(String(token)) ?? atStart;
+  return afterOne.get(token) ?? atStart;
 }
 
 /** What follows two tokens; undefined for a pair that the corpus does not have. */
 export function successorsOfTwo(before: Token, token: Token): Successors | undefined {
-  return afterTwo.get(`${before} ${token}`);
+  return afterTwo.get(contextKey([before, token]));
 }
 
-function countSuccessors(length: number): ReadonlyMap<string, Successors> {
-  const counts = new Map<string, Map<Token, number>>();
+/** One number for the last tokens. */
+function contextKey(tokens: readonly Token[]): number {
+  return tokens.reduce((key, token) => key * vocabulary.length + token, 0);
+}
+
+function countSuccessors(length: number): ReadonlyMap<number, Successors> {
+  const counts = new Map<number, Map<Token, number>>();
   for (const sequence of sequences) {
     for (let end = length; end < sequence.length; end += 1) {
       const next = sequence[end] ?? endToken;
-      const key = sequence.slice(end - length, end).join(" ");
+      const key = contextKey(sequence.slice(end - length, end));
       const row = counts.get(key) ?? new Map<Token, number>();
       row.set(next, (row.get(next) ?? 0) + 1);
       counts.set(key, row);
     }
   }
-  return counts;
+  return new Map([...counts].map(([key, row]) => [key, freeze(row)]));
+}
+
+function freeze(row: ReadonlyMap<Token, number>): Successors {
+  const counts = [...row.values()];
+  return { tokens: [...row.keys()], counts, total: counts.reduce((sum, count) => sum + count, 0) };
 }

@@ -87,16 +87,19 @@ export async function complete(engine: Engine, request: CompletionRequest): Prom
       cachedTokens = cached;
     },
   });
+  // Nothing is awaited that is not there: a turn of the event loop's queue for each token is what a fast engine would cost most.
   for await (const token of tokens) {
     if (completionTokens === 0)
       await delay(pace.clock, pace.promptTokenDelayMs * (prompt.length - cachedTokens), signal);
-    await delay(pace.clock, pace.tokenDelayMs, signal);
-    if ((await request.beforeToken(completionTokens)) === "cut") throw new CutError();
+    if (pace.tokenDelayMs > 0) await delay(pace.clock, pace.tokenDelayMs, signal);
+    const verdict = request.beforeToken(completionTokens);
+    if ((verdict instanceof Promise ? await verdict : verdict) === "cut") throw new CutError();
     signal.throwIfAborted();
     completionTokens += 1;
     request.onToken();
     const { text, stopped } = matcher.push(decoder.push(token));
-    if (text !== "") await request.onText(text);
+    const taken = text === "" ? undefined : request.onText(text);
+    if (taken !== undefined) await taken;
     if (stopped) return { finishReason: "stop", completionTokens, cachedTokens };
   }
   const last = matcher.push(decoder.end());

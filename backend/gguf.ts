@@ -105,10 +105,10 @@ function unitNorm(): number {
 function outputMatrix(): Uint16Array {
   const matrix = new Uint16Array(width * width).fill(toFloat16(impossible));
   for (let token = 0; token < width; token += 1) {
-    const successors = successorsOfOne(token);
-    let total = 0;
-    for (const count of successors.values()) total += count;
-    for (const [next, count] of successors) matrix[next * width + token] = toFloat16(Math.log(count / total));
+    const { tokens, counts, total } = successorsOfOne(token);
+    for (const [index, next] of tokens.entries()) {
+      matrix[next * width + token] = toFloat16(Math.log((counts[index] ?? 0) / total));
+    }
   }
   return matrix;
 }

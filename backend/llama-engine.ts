@@ -3,6 +3,7 @@ import { type Engine, EngineUnavailableError, type GenerationRequest } from "./e
 import { ensureGguf, ggufContextLength } from "./gguf.ts";
 import { hashNumbers } from "./seeded-random.ts";
 import { SlotGate } from "./slot-gate.ts";
+import { Turnstile } from "./turnstile.ts";
 import { endToken, paragraphToken, type Token } from "./vocabulary.ts";
 
 export interface LlamaEngineOptions {
@@ -32,6 +33,7 @@ export async function createLlamaEngine(options: LlamaEngineOptions): Promise<En
   const loaded = await load(options.dataDir, contextLength, parallel);
   const idle = Array.from({ length: parallel }, () => loaded.context.getSequence());
   const gate = new SlotGate(parallel);
+  const turnstile = new Turnstile();
   return {
     name: "llama",
     contextLength,
@@ -40,7 +42,7 @@ export async function createLlamaEngine(options: LlamaEngineOptions): Promise<En
       const release = await gate.acquire(request.signal);
       const sequence = takeClosest(idle, request.prompt);
       try {
-        yield* write(sequence, request);
+        yield* write(sequence, turnstile, request);
       } finally {
         idle.push(sequence);
         release();
@@ -105,14 +107,23 @@ function takeClosest(idle: LlamaContextSequence[], prompt: readonly Token[]): Ll
   return sequence;
 }
 
-async function* write(sequence: LlamaContextSequence, request: GenerationRequest): AsyncGenerator<Token, void, void> {
+/**
+ * node-llama-cpp decodes for as long as any sequence asks for a token, and lets nobody change a sequence until then: under load, a new
+ * answer would wait for the end of the others. So the others hold their next token back while one forgets its last answer.
+ */
+async function* write(
+  sequence: LlamaContextSequence,
+  turnstile: Turnstile,
+  request: GenerationRequest,
+): AsyncGenerator<Token, void, void> {
   const { signal, maxTokens, minTokens } = request;
   const prompt = request.prompt.map(toLlama);
-  await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
+  await turnstile.whileShut(() => sequence.adaptStateToTokens(prompt.slice(0, -1), false));
   const cachedTokens = sequence.nextTokenIndex;
   request.onPrompt(cachedTokens);
   let position = cachedTokens;
   for (; position + promptStep < prompt.length; position += promptStep) {
+    while (turnstile.shut !== undefined) await turnstile.shut;
     signal.throwIfAborted();
     await sequence.evaluateWithoutGeneratingNewTokens(prompt.slice(position, position + promptStep));
   }
@@ -132,6 +143,7 @@ async function* write(sequence: LlamaContextSequence, request: GenerationRequest
   try {
     let replacement: LlamaToken | undefined;
     while (written.length < maxTokens) {
+      while (turnstile.shut !== undefined) await turnstile.shut;
       const step = await tokens.next(replacement);
       signal.throwIfAborted();
       if (step.done === true) return;

@@ -67,15 +67,13 @@ function draw(before: Token, last: Token, random: Random): Token {
 }
 
 /** A token with the probability of its count. */
-function pick(successors: Successors, random: Random): Token {
-  let total = 0;
-  for (const count of successors.values()) total += count;
+function pick({ tokens, counts, total }: Successors, random: Random): Token {
   let left = random() * total;
-  let chosen: Token = endToken;
-  for (const [token, count] of successors) {
-    chosen = token;
-    left -= count;
+  let index = 0;
+  while (index < tokens.length - 1) {
+    left -= counts[index] ?? 0;
     if (left < 0) break;
+    index += 1;
   }
-  return chosen;
+  return tokens[index] ?? endToken;
 }

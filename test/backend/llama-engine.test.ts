@@ -50,6 +50,19 @@ describe("the llama engine", () => {
     expect((await write(loaded, { maxTokens: 5, minTokens: 5 })).tokens).to.have.length(5);
   });
 
+  it("does not let a new answer wait for the end of those in work", async () => {
+    const controller = new AbortController();
+    const endless = Array.from({ length: 3 }, async (_, seed) => {
+      const request = generation({ seed, maxTokens: 30_000, minTokens: 30_000, signal: controller.signal });
+      for await (const _token of loaded.generate(request)) if (controller.signal.aborted) break;
+    });
+    // Each has to make its sequence forget the answer before, for which node-llama-cpp wants all others to pause.
+    for (let seed = 10; seed < 20; seed += 1) await write(loaded, { seed, maxTokens: 3 });
+    controller.abort();
+    const ends = await Promise.allSettled(endless);
+    expect(ends.map(({ status }) => status)).to.deep.equal(["rejected", "rejected", "rejected"]);
+  });
+
   it("serves more answers at once than it has sequences", async () => {
     const texts = await Promise.all(
       Array.from({ length: 12 }, (_, seed) => write(loaded, { seed, maxTokens: 50, minTokens: 50 })),
