@@ -13,6 +13,8 @@ import { memberOf, skipSpace } from "../openai/json-spans.ts";
 export interface StreamFault {
   readonly kind: "error_object" | "malformed" | "too_large" | "cut";
   readonly message?: string;
+  /** Code of an error object. */
+  readonly code?: string;
 }
 
 /** What became of the bytes that were pushed. */
@@ -78,6 +80,11 @@ export class AnswerStream {
   constructor(options: AnswerStreamOptions) {
     this.#options = options;
     this.#splitter = new SseSplitter(options.maxFrameBytes);
+  }
+
+  /** `[DONE]` was passed on. */
+  get done(): boolean {
+    return this.#done;
   }
 
   get observation(): StreamObservation {
@@ -270,14 +277,17 @@ function valueOpens(text: string, key: string, opening: string): boolean {
 function errorOf(frame: SseFrame, chunk: JsonObject): StreamFault | undefined {
   const { error } = chunk;
   if (frame.event !== "error" && (error === undefined || error === null || error === false)) {
-    return chunk.object === "error" ? { kind: "error_object", ...messageOf(chunk.message) } : undefined;
+    return chunk.object === "error" ? errorFault(chunk) : undefined;
   }
-  const text = isObject(error) ? error.message : (error ?? chunk.message);
-  return { kind: "error_object", ...messageOf(text) };
+  return errorFault(isObject(error) ? error : { message: error ?? chunk.message });
 }
 
-function messageOf(text: unknown): { readonly message?: string } {
-  return typeof text === "string" ? { message: text } : {};
+function errorFault({ message, code }: JsonObject): StreamFault {
+  return {
+    kind: "error_object",
+    ...(typeof message === "string" ? { message } : {}),
+    ...(typeof code === "string" ? { code } : {}),
+  };
 }
 
 /** A choice says something when anything beside its role is there, or when it is over. */

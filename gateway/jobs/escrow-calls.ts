@@ -1,0 +1,261 @@
+import {
+  type Address,
+  encodeAbiParameters,
+  encodeFunctionData,
+  type Hex,
+  keccak256,
+  parseEventLogs,
+  type PublicClient,
+} from "viem";
+import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import type { TransactionOutcome, TransactionQueue } from "../../chain/transactions/types.ts";
+import { modelKeyOf } from "../../protocol/model-key.ts";
+import type { EscrowPlan } from "./escrow-plan.ts";
+
+/** Windows and bounds of one escrow deployment; times in seconds. */
+export interface EscrowTerms {
+  readonly token: Address;
+  readonly minPayment: bigint;
+  readonly minDuration: number;
+  readonly maxDuration: number;
+  readonly ackWindow: number;
+  readonly responseWindow: number;
+}
+
+/** How a post ended. */
+export type PostOutcome =
+  | {
+      readonly kind: "posted";
+      readonly provider: Address;
+      readonly transactionHash: Hex;
+      readonly blockNumber: number;
+    }
+  /** Nobody could take it: per candidate, whether it was full (else it cannot serve at all). Cost nothing. */
+  | { readonly kind: "refused"; readonly full: ReadonlySet<Address>; readonly unable: ReadonlySet<Address> }
+  | { readonly kind: "insufficient_balance"; readonly free: bigint; readonly required: bigint }
+  | { readonly kind: "bad_deadline"; readonly earliest: number; readonly latest: number }
+  | { readonly kind: "failed"; readonly errorName: string | undefined; readonly message: string }
+  /** Not sent in time: the chain cannot be reached, or the wallet cannot pay for gas. */
+  | { readonly kind: "abandoned"; readonly message: string };
+
+/** A job as the escrow has it; times in Unix seconds. */
+export interface JobOnChain {
+  readonly status: JobStatusName;
+  readonly provider: Address;
+  readonly since: number;
+  readonly deadline: number;
+}
+
+/** Names of `IJobEscrow.JobStatus`, in its order. */
+export const jobStatusNames = [
+  "None",
+  "Open",
+  "Acknowledged",
+  "CancelRequested",
+  "Completed",
+  "Declined",
+  "Cancelled",
+  "Expired",
+  "Slashed",
+] as const;
+export type JobStatusName = (typeof jobStatusNames)[number];
+
+/** `IProviderRegistry.Refusal.AtCapacity`. */
+const refusalAtCapacity = 6;
+
+/** Terms of one post beyond the plan. */
+export interface PostRequest {
+  /** Idempotency key of the transaction queue. */
+  readonly key: string;
+  readonly nonce: bigint;
+  readonly plan: EscrowPlan;
+  /** Unix seconds. */
+  readonly deadline: number;
+  readonly sendWithinMs: number;
+}
+
+/** All that the gateway asks of the escrow, for one wallet. */
+export class EscrowCalls {
+  readonly #queue: TransactionQueue;
+  readonly #client: PublicClient;
+  readonly #escrow: Address;
+  readonly #chainId: number;
+
+  constructor(options: {
+    readonly queue: TransactionQueue;
+    readonly client: PublicClient;
+    readonly escrow: Address;
+    readonly chainId: number;
+  }) {
+    this.#queue = options.queue;
+    this.#client = options.client;
+    this.#escrow = options.escrow;
+    this.#chainId = options.chainId;
+  }
+
+  /** The wallet: client of every job. */
+  get wallet(): Address {
+    return this.#queue.address;
+  }
+
+  /** The id that a job of this wallet gets, exactly as `JobEscrow.jobIdOf`. */
+  jobIdOf(nonce: bigint): Hex {
+    return keccak256(
+      encodeAbiParameters(
+        [{ type: "uint256" }, { type: "address" }, { type: "address" }, { type: "uint256" }],
+        [BigInt(this.#chainId), this.#escrow, this.#queue.address, nonce],
+      ),
+    );
+  }
+
+  /** Reads the deployment's constants. Rejects when the chain cannot be reached. */
+  async readTerms(): Promise<EscrowTerms> {
+    const contract = { address: this.#escrow, abi: jobEscrowAbi } as const;
+    const [token, minPayment, minDuration, maxDuration, ackWindow, responseWindow] = await Promise.all([
+      this.#client.readContract({ ...contract, functionName: "token" }),
+      this.#client.readContract({ ...contract, functionName: "minPayment" }),
+      this.#client.readContract({ ...contract, functionName: "minDuration" }),
+      this.#client.readContract({ ...contract, functionName: "maxDuration" }),
+      this.#client.readContract({ ...contract, functionName: "ackWindow" }),
+      this.#client.readContract({ ...contract, functionName: "responseWindow" }),
+    ]);
+    return { token, minPayment, minDuration, maxDuration, ackWindow, responseWindow };
+  }
+
+  /** Money of the wallet in the escrow, in wei. */
+  async account(): Promise<{ readonly free: bigint; readonly locked: bigint }> {
+    return await this.#client.readContract({
+      address: this.#escrow,
+      abi: jobEscrowAbi,
+      functionName: "accountOf",
+      args: [this.#queue.address],
+    });
+  }
+
+  async jobOf(jobId: Hex): Promise<JobOnChain> {
+    const job = await this.#client.readContract({
+      address: this.#escrow,
+      abi: jobEscrowAbi,
+      functionName: "jobOf",
+      args: [jobId],
+    });
+    return {
+      status: jobStatusNames[job.status] ?? "None",
+      provider: job.provider,
+      since: job.since,
+      deadline: job.deadline,
+    };
+  }
+
+  /** Posts a job to the best of the plan's candidates that can take it. Rejects only when the queue is closed. */
+  async post(request: PostRequest): Promise<PostOutcome> {
+    const { plan } = request;
+    const candidates = plan.candidates.map(({ provider }) => provider);
+    const data = encodeFunctionData({
+      abi: jobEscrowAbi,
+      functionName: "postJobAny",
+      args: [
+        candidates,
+        {
+          nonce: request.nonce,
+          modelKey: modelKeyOf(plan.modelId),
+          maxPayment: plan.maxPayment,
+          unsignedLimit: plan.unsignedLimit,
+          maxInputPrice: plan.maxInputPrice,
+          maxOutputPrice: plan.maxOutputPrice,
+          deadline: request.deadline,
+        },
+      ],
+    });
+    const outcome = await this.#queue.submit({
+      key: request.key,
+      to: this.#escrow,
+      data,
+      kind: "postJobAny",
+      sendWithinMs: request.sendWithinMs,
+    });
+    return postOutcome(outcome, candidates, this.jobIdOf(request.nonce));
+  }
+
+  /** What became of a post of an earlier process; undefined when it was never handed over. */
+  async outcomeOfPost(key: string, candidates: readonly Address[], jobId: Hex): Promise<PostOutcome | undefined> {
+    const outcome = await this.#queue.outcomeOf(key);
+    return outcome === undefined ? undefined : postOutcome(outcome, candidates, jobId);
+  }
+
+  async requestCancel(key: string, jobId: Hex): Promise<TransactionOutcome> {
+    const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "requestCancel", args: [jobId] });
+    return await this.#queue.submit({ key, to: this.#escrow, data, kind: "requestCancel" });
+  }
+
+  async finalizeCancel(key: string, jobId: Hex): Promise<TransactionOutcome> {
+    const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "finalizeCancel", args: [jobId] });
+    return await this.#queue.submit({ key, to: this.#escrow, data, kind: "finalizeCancel" });
+  }
+
+  async expire(key: string, jobIds: readonly Hex[]): Promise<TransactionOutcome> {
+    const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "expireJobs", args: [jobIds] });
+    return await this.#queue.submit({ key, to: this.#escrow, data, kind: "expireJobs" });
+  }
+
+  async slash(key: string, jobId: Hex, requestHash: Hex, acknowledgement: Hex): Promise<TransactionOutcome> {
+    const data = encodeFunctionData({
+      abi: jobEscrowAbi,
+      functionName: "slashJob",
+      args: [jobId, requestHash, acknowledgement],
+    });
+    return await this.#queue.submit({ key, to: this.#escrow, data, kind: "slashJob" });
+  }
+}
+
+function postOutcome(outcome: TransactionOutcome, candidates: readonly Address[], jobId: Hex): PostOutcome {
+  if (outcome.status === "abandoned") return { kind: "abandoned", message: outcome.message };
+  if (outcome.status === "success") {
+    const posted = parseEventLogs({ abi: jobEscrowAbi, eventName: "JobPosted", logs: outcome.receipt.logs }).find(
+      (log) => log.args.jobId === jobId,
+    );
+    if (posted === undefined)
+      return { kind: "failed", errorName: "NoJobPosted", message: "the receipt holds no JobPosted" };
+    return {
+      kind: "posted",
+      provider: posted.args.provider,
+      transactionHash: outcome.hash,
+      blockNumber: Number(outcome.receipt.blockNumber),
+    };
+  }
+  return revertedPost(outcome, candidates);
+}
+
+function revertedPost(
+  outcome: Extract<TransactionOutcome, { status: "reverted" }>,
+  candidates: readonly Address[],
+): PostOutcome {
+  const { errorName, errorArgs: args, message } = outcome;
+  switch (errorName) {
+    case "NoProviderAvailable": {
+      const refusals = (Array.isArray(args[0]) ? args[0] : []) as readonly unknown[];
+      const isFull = (_provider: Address, index: number): boolean => Number(refusals[index] ?? 0) === refusalAtCapacity;
+      return {
+        kind: "refused",
+        full: new Set(candidates.filter(isFull)),
+        unable: new Set(candidates.filter((provider, index) => !isFull(provider, index))),
+      };
+    }
+    case "ProviderAtCapacity":
+      return { kind: "refused", full: new Set(candidates), unable: new Set() };
+    case "InsufficientBalance":
+      return {
+        kind: "insufficient_balance",
+        free: amountOf(args[1]),
+        required: amountOf(args[2]),
+      };
+    case "DeadlineOutOfBounds":
+      return { kind: "bad_deadline", earliest: Number(args[1] ?? 0), latest: Number(args[2] ?? 0) };
+    default:
+      return { kind: "failed", errorName, message };
+  }
+}
+
+function amountOf(value: unknown): bigint {
+  return typeof value === "bigint" || typeof value === "number" ? BigInt(value) : 0n;
+}

@@ -1,0 +1,43 @@
+import type { Address } from "viem";
+import type { Clock } from "../../protocol/clock.ts";
+import { RoutingStatistics } from "../routing/statistics/routing-statistics.ts";
+
+/**
+ * Live statistics that also know which providers just said that they are full, while the index does not show it yet: a post that the
+ * chain refused, or a node that had no place. They count as full until the index has moved on, or a short time has passed.
+ */
+export class GatewayStatistics extends RoutingStatistics {
+  readonly #clock: Clock;
+  readonly #full = new Map<Address, { readonly version: number | undefined; readonly untilMs: number }>();
+
+  constructor(clock: Clock) {
+    super({ clock });
+    this.#clock = clock;
+  }
+
+  /** The chain refused a post for capacity. @param version Of the newest snapshot at that moment. */
+  fullOnChain(provider: Address, version: number, forMs: number): void {
+    this.#full.set(provider, { version, untilMs: this.#clock.monotonic() + forMs });
+  }
+
+  /** The node itself had no place for a job that it was given. */
+  fullAtNode(provider: Address, forMs: number): void {
+    this.#full.set(provider, { version: undefined, untilMs: this.#clock.monotonic() + forMs });
+  }
+
+  /** A snapshot was published. */
+  override indexed(snapshot: Parameters<RoutingStatistics["indexed"]>[0] & { readonly version: number }): void {
+    super.indexed(snapshot);
+    for (const [provider, { version }] of this.#full) {
+      if (version !== undefined && version < snapshot.version) this.#full.delete(provider);
+    }
+  }
+
+  override unconfirmedPosts(provider: Address): number {
+    const full = this.#full.get(provider);
+    if (full === undefined) return super.unconfirmedPosts(provider);
+    if (full.untilMs > this.#clock.monotonic()) return Number.MAX_SAFE_INTEGER;
+    this.#full.delete(provider);
+    return super.unconfirmedPosts(provider);
+  }
+}

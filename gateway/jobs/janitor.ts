@@ -1,0 +1,260 @@
+import { type Address, type Hex, keccak256 } from "viem";
+import type { Clock } from "../../protocol/clock.ts";
+import type { TransactionOutcome } from "../../chain/transactions/types.ts";
+import type { ChainTime } from "./chain-time.ts";
+import type { EscrowCalls, EscrowTerms, JobOnChain } from "./escrow-calls.ts";
+import { type AttemptDocument, type AttemptState, isTerminalState } from "./job-document.ts";
+import type { JobRecord } from "./job-record.ts";
+import type { JobStore } from "./job-store.ts";
+import { defaultWindows, type JanitorStep, nextStep } from "./next-step.ts";
+import type { ProviderSigners } from "./provider-signatures.ts";
+import type { Settlement } from "./settlement.ts";
+
+/** Options of `Janitor`. */
+export interface JanitorOptions {
+  readonly store: JobStore;
+  readonly calls: Pick<
+    EscrowCalls,
+    "jobOf" | "outcomeOfPost" | "requestCancel" | "finalizeCancel" | "expire" | "slash"
+  >;
+  readonly settlement: Settlement;
+  readonly chainTime: ChainTime;
+  readonly terms: () => EscrowTerms | undefined;
+  readonly clock: Clock;
+  /** Rhythm at which it looks for something due, ms. */
+  readonly intervalMs: number;
+  /** Who may sign for a provider now, and where it answers. */
+  readonly providerNow: (
+    provider: Address,
+  ) => { readonly signers: ProviderSigners; readonly endpoint: string } | undefined;
+  /** Told of each step taken, for logs and metrics. */
+  readonly onStep: (step: JanitorStep["kind"], jobId: Hex, error?: unknown) => void;
+}
+
+/** Most jobs looked at together. */
+const parallel = 8;
+/** Most jobs of one `expireJobs`. */
+const maxBatch = 20;
+const firstRetryMs = 2000;
+const maxRetryMs = 60_000;
+
+interface Look {
+  /** Monotonic ms of the next look, by our own clock. */
+  retryAt: number;
+  /** Chain time of the next look, Unix seconds. */
+  dueAt: number;
+  failures: number;
+}
+
+/**
+ * Brings every job to an end whose request is over or has gone on with another provider: hands receipts over, cancels, expires,
+ * slashes. Works from the journal's documents, so that a later process goes on where this one was killed.
+ */
+export class Janitor {
+  readonly #options: JanitorOptions;
+  readonly #looks = new Map<Hex, Look>();
+  #cancelTimer: () => void = () => undefined;
+  #stopped = false;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: JanitorOptions) {
+    this.#options = options;
+  }
+
+  /** Takes what earlier processes left as given up by their clients, and starts to look. */
+  start(): void {
+    for (const record of this.#options.store.open()) {
+      if (!record.active) adopt(record, this.#options.clock.now());
+    }
+    this.#schedule();
+  }
+
+  /** Stops; resolves when the look under way has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelTimer();
+    await this.#running;
+  }
+
+  /** One look at everything that is due. */
+  async tick(): Promise<void> {
+    const now = this.#options.chainTime.nowSeconds();
+    const due: { readonly record: JobRecord; readonly attempt: AttemptDocument }[] = [];
+    const alive = new Set<Hex>();
+    for (const record of this.#options.store.open()) {
+      for (const attempt of record.document.attempts) {
+        if (isTerminalState(attempt.state)) continue;
+        alive.add(attempt.jobId);
+        if (record.active && attempt.state !== "abandoned") continue;
+        const look = this.#lookOf(attempt.jobId);
+        if (now >= look.dueAt && this.#options.clock.monotonic() >= look.retryAt) due.push({ record, attempt });
+      }
+    }
+    for (const jobId of this.#looks.keys()) if (!alive.has(jobId)) this.#looks.delete(jobId);
+    const expiring: { readonly record: JobRecord; readonly attempt: AttemptDocument }[] = [];
+    for (let at = 0; at < due.length && !this.#stopped; at += parallel) {
+      await Promise.all(
+        due.slice(at, at + parallel).map(async (item) => {
+          if (await this.#guarded(item.attempt.jobId, async () => await this.#look(item.record, item.attempt))) {
+            expiring.push(item);
+          }
+        }),
+      );
+    }
+    for (let at = 0; at < expiring.length && !this.#stopped; at += maxBatch) {
+      await this.#expire(expiring.slice(at, at + maxBatch).map(({ attempt }) => attempt.jobId));
+    }
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return;
+    this.#cancelTimer = this.#options.clock.after(this.#options.intervalMs, () => {
+      this.#running = this.tick()
+        .catch((error: unknown) => this.#options.onStep("wait", "0x", error))
+        .finally(() => this.#schedule());
+    });
+  }
+
+  /** Looks at one job; true when it is to be expired. */
+  async #look(record: JobRecord, attempt: AttemptDocument): Promise<boolean> {
+    const { chainTime, clock, calls } = this.#options;
+    const terms = this.#options.terms();
+    if (terms === undefined) return false;
+    const job = await calls.jobOf(attempt.jobId);
+    if (job.status === "None") {
+      await this.#notOnChain(record, attempt);
+      return false;
+    }
+    const known = this.#note(record, attempt, job);
+    const step = nextStep(known, job, chainTime.nowSeconds(), clock.now(), { ...defaultWindows, ...terms });
+    if (step.kind !== "wait") this.#options.onStep(step.kind, attempt.jobId);
+    return await this.#take(record, known, step);
+  }
+
+  async #take(record: JobRecord, attempt: AttemptDocument, step: JanitorStep): Promise<boolean> {
+    const { calls, settlement, providerNow } = this.#options;
+    const { jobId } = attempt;
+    switch (step.kind) {
+      case "ended":
+        end(record, jobId, step.state);
+        return false;
+      case "wait":
+        this.#lookOf(jobId).dueAt = step.until;
+        return false;
+      case "agree_on_part": {
+        const signers = attempt.provider === undefined ? undefined : providerNow(attempt.provider)?.signers;
+        if (signers !== undefined && (await settlement.tryPart(record, jobId, signers))) return false;
+        throw new NotYetError();
+      }
+      case "hand_over_receipt":
+        if (!(await settlement.tryReceipt(record, jobId))) throw new NotYetError();
+        return false;
+      case "request_cancel":
+        this.#judge(jobId, await calls.requestCancel(`cancel:${jobId}`, jobId));
+        return false;
+      case "finalize_cancel":
+        this.#judge(jobId, await calls.finalizeCancel(`finalize:${jobId}`, jobId));
+        return false;
+      case "slash": {
+        const { requestHash, acknowledgement } = attempt;
+        if (requestHash === undefined || acknowledgement === undefined) return true;
+        const outcome = await calls.slash(`slash:${jobId}`, jobId, requestHash, acknowledgement);
+        // An operator that was replaced in the meantime cannot be held to it: the money still comes back.
+        return outcome.status === "reverted" && outcome.errorName === "InvalidAcknowledgement"
+          ? true
+          : this.#judge(jobId, outcome);
+      }
+      case "expire":
+        return true;
+    }
+  }
+
+  async #expire(jobIds: readonly Hex[]): Promise<void> {
+    const key = `expire:${keccak256(`0x${jobIds.map((id) => id.slice(2)).join("")}`)}`;
+    const outcome = await this.#options.calls.expire(key, jobIds).catch((error: unknown) => error);
+    for (const jobId of jobIds) {
+      if (outcome instanceof Error) this.#failed(jobId, outcome);
+      else this.#lookOf(jobId).retryAt = this.#options.clock.monotonic() + firstRetryMs;
+    }
+  }
+
+  /** A refused transaction means that the chain is elsewhere than we thought: look again. */
+  #judge(jobId: Hex, outcome: TransactionOutcome): false {
+    if (outcome.status !== "success") throw new NotYetError(outcome.message);
+    this.#lookOf(jobId).failures = 0;
+    return false;
+  }
+
+  /** Nothing on chain under this id: for ever, unless a transaction is still under way. */
+  async #notOnChain(record: JobRecord, attempt: AttemptDocument): Promise<void> {
+    const outcome =
+      attempt.postKey === undefined
+        ? undefined
+        : await this.#options.calls.outcomeOfPost(attempt.postKey, attempt.candidates, attempt.jobId);
+    if (outcome?.kind === "posted") throw new NotYetError("the chain does not show a job that it has taken");
+    end(record, attempt.jobId, "not_posted");
+  }
+
+  /** Takes over what the chain says of a job whose post we did not see the end of. */
+  #note(record: JobRecord, attempt: AttemptDocument, job: JobOnChain): AttemptDocument {
+    if (attempt.provider === job.provider && attempt.endpoint !== undefined) return attempt;
+    const endpoint = this.#options.providerNow(job.provider)?.endpoint;
+    record.updateAttempt(attempt.jobId, {
+      ...(attempt.state === "posting" ? { state: "abandoned" as const } : {}),
+      provider: job.provider,
+      deadline: job.deadline,
+      ...(endpoint === undefined ? {} : { endpoint }),
+    });
+    return record.attempt(attempt.jobId) ?? attempt;
+  }
+
+  async #guarded(jobId: Hex, work: () => Promise<boolean>): Promise<boolean> {
+    try {
+      return await work();
+    } catch (error) {
+      this.#failed(jobId, error);
+      return false;
+    }
+  }
+
+  #failed(jobId: Hex, error: unknown): void {
+    const look = this.#lookOf(jobId);
+    look.failures += 1;
+    look.retryAt =
+      this.#options.clock.monotonic() + Math.min(maxRetryMs, firstRetryMs * 2 ** Math.min(look.failures - 1, 10));
+    if (!(error instanceof NotYetError && error.message === "")) this.#options.onStep("wait", jobId, error);
+  }
+
+  #lookOf(jobId: Hex): Look {
+    const known = this.#looks.get(jobId);
+    if (known !== undefined) return known;
+    const look: Look = { retryAt: 0, dueAt: 0, failures: 0 };
+    this.#looks.set(jobId, look);
+    return look;
+  }
+}
+
+/** Nothing is wrong, it is only too early. */
+class NotYetError extends Error {
+  override readonly name = "NotYetError";
+}
+
+function end(record: JobRecord, jobId: Hex, state: AttemptState): void {
+  record.updateAttempt(jobId, { state });
+  record.saveSoon();
+}
+
+/** A request whose process was killed: its client is gone, its answer was cut, its provider is still to be agreed with. */
+function adopt(record: JobRecord, nowMs: number): void {
+  for (const { jobId, state, sent, bounds, partial, receipt } of record.document.attempts) {
+    if (state !== "posted" && state !== "acknowledged") continue;
+    const left = sent === true && receipt === undefined && partial === undefined && bounds !== undefined;
+    record.updateAttempt(jobId, { state: "abandoned", ...(left ? { partial: { atMost: bounds, at: nowMs } } : {}) });
+  }
+  record.finish({
+    status: "failed",
+    code: "gateway_restarted",
+    message: "The gateway was restarted before the answer was complete.",
+  });
+  record.saveSoon();
+}

@@ -1,0 +1,160 @@
+import type { Hex } from "viem";
+import type { Clock } from "../../protocol/clock.ts";
+import type { ProgressEvent } from "../../protocol/progress.ts";
+import type { JobRow, Journal } from "../../store/journal.ts";
+import {
+  type AttemptDocument,
+  isOpen,
+  isTerminalState,
+  type JobDocument,
+  type RequestOutcome,
+  statusOf,
+} from "./job-document.ts";
+import { JobEvents } from "./job-events.ts";
+
+/** What a record needs of its surroundings. */
+export interface JobRecordContext {
+  readonly journal: Pick<Journal, "putJob">;
+  readonly clock: Clock;
+  /** Told after every change, for gauges and the janitor. */
+  readonly onChange: (record: JobRecord) => void;
+  /** Told when a write that nobody waits for failed. */
+  readonly onSaveError: (error: unknown) => void;
+}
+
+/** One request in memory: its document, its events, and how both become durable. */
+export class JobRecord {
+  readonly events = new JobEvents();
+  readonly #context: JobRecordContext;
+  #document: JobDocument;
+  #revision: number;
+  #dirty = false;
+  #saving: Promise<void> | undefined;
+  /** Somebody in this process is at work on it: the janitor keeps away. */
+  active: boolean;
+
+  private constructor(context: JobRecordContext, document: JobDocument, revision: number, active: boolean) {
+    this.#context = context;
+    this.#document = document;
+    this.#revision = revision;
+    this.active = active;
+    for (const { id, event } of document.events) {
+      this.events.restore({ id, name: event.type, data: JSON.stringify(event) });
+    }
+    if (isFinal(document)) this.events.close();
+  }
+
+  /** A request that just came. Nothing is written yet. */
+  static create(context: JobRecordContext, document: JobDocument): JobRecord {
+    return new JobRecord(context, document, 0, true);
+  }
+
+  /** A request of an earlier process. */
+  static restore(context: JobRecordContext, row: JobRow): JobRecord {
+    return new JobRecord(context, JSON.parse(row.document) as JobDocument, row.revision, false);
+  }
+
+  get id(): Hex {
+    return this.#document.id;
+  }
+
+  get document(): JobDocument {
+    return this.#document;
+  }
+
+  /** The job on chain with this id. */
+  attempt(jobId: Hex): AttemptDocument | undefined {
+    return this.#document.attempts.find((attempt) => attempt.jobId === jobId);
+  }
+
+  /** Tells readers, and remembers it; of a row of waits only the last is remembered. */
+  progress(event: ProgressEvent): void {
+    const id = this.events.add(event.type, JSON.stringify(event));
+    const stored = { id, at: this.#context.clock.now(), event };
+    const { events } = this.#document;
+    const repeated = event.type === "waiting_for_capacity" && events.at(-1)?.event.type === event.type;
+    this.#change({ events: [...(repeated ? events.slice(0, -1) : events), stored] });
+  }
+
+  addAttempt(attempt: AttemptDocument): void {
+    this.#change({ attempts: [...this.#document.attempts, attempt] });
+  }
+
+  updateAttempt(jobId: Hex, change: Partial<AttemptDocument>): void {
+    this.#change({
+      attempts: this.#document.attempts.map((attempt) =>
+        attempt.jobId === jobId ? { ...attempt, ...change } : attempt,
+      ),
+    });
+    if (isFinal(this.#document)) this.events.close();
+  }
+
+  /** Takes out what was only known while the provider was to be agreed with. */
+  clearPartial(jobId: Hex): void {
+    this.#change({
+      attempts: this.#document.attempts.map((attempt) => {
+        if (attempt.jobId !== jobId) return attempt;
+        const { partial: _partial, ...rest } = attempt;
+        return rest;
+      }),
+    });
+  }
+
+  /** The request is over for its client. Only the first call counts. */
+  finish(outcome: RequestOutcome, result: string | null = null): void {
+    if (this.#document.outcome !== null) return;
+    if (outcome.status !== "completed") {
+      this.progress({ type: "failed", code: outcome.code ?? "failed", message: outcome.message ?? "" });
+    }
+    this.#change({ outcome, result });
+    if (isFinal(this.#document)) this.events.close();
+  }
+
+  /** Resolves when everything up to now is durable. Rejects when it cannot be written. */
+  async save(): Promise<void> {
+    this.#dirty = true;
+    this.#saving ??= this.#writeAll().finally(() => {
+      this.#saving = undefined;
+    });
+    await this.#saving;
+  }
+
+  /** Makes it durable without anybody waiting. */
+  saveSoon(): void {
+    this.save().catch((error: unknown) => this.#context.onSaveError(error));
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#dirty) {
+      this.#dirty = false;
+      this.#revision += 1;
+      const document = this.#document;
+      await this.#context.journal.putJob({
+        collection: "gateway",
+        id: document.id,
+        jobId: document.attempts.at(-1)?.jobId ?? document.id,
+        status: statusOf(document),
+        open: isOpen(document),
+        document: JSON.stringify(document),
+        revision: this.#revision,
+        createdAt: document.createdAt,
+        updatedAt: this.#context.clock.now(),
+      });
+    }
+  }
+
+  #change(change: Partial<JobDocument>): void {
+    this.#document = { ...this.#document, ...change };
+    this.#context.onChange(this);
+  }
+}
+
+/** Whether readers of its events have nothing more to expect. */
+function isFinal(document: JobDocument): boolean {
+  const { outcome, attempts } = document;
+  if (outcome === null) return false;
+  const delivering = attempts.find(
+    ({ receipt, state, partial }) => receipt !== undefined || state === "delivered" || partial !== undefined,
+  );
+  return delivering === undefined || isTerminalState(delivering.state);
+}

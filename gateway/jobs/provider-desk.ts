@@ -1,0 +1,80 @@
+import type { Hex } from "viem";
+import { encodeDelivered, decodeDelivered, type UsageStatementWire } from "../../protocol/wire.ts";
+import { isObject } from "../openai/field-types.ts";
+import type { ProviderConnections } from "../upstream/connections.ts";
+import { parseEndpoint } from "../upstream/endpoint.ts";
+import { exchangeShort } from "../upstream/fetch-json.ts";
+import type { SignedUsage } from "./job-document.ts";
+
+/** What a provider says of one of our jobs. */
+export interface ProviderJobState {
+  /** The provider's own word for the stage; bounded in length. */
+  readonly status: string;
+  readonly statement: UsageStatementWire | undefined;
+}
+
+/** What became of handing over a receipt. */
+export type ReceiptOutcome =
+  | { readonly kind: "taken" }
+  /** The provider has it, but states more usage than we signed. */
+  | { readonly kind: "disputed" }
+  /** The provider has no use for it any more. */
+  | { readonly kind: "closed" }
+  | { readonly kind: "unreachable" };
+
+/** The side talks with a provider about a job: its state, its receipt. */
+export class ProviderDesk {
+  readonly #connections: ProviderConnections;
+  readonly #allowPrivate: boolean;
+  readonly #timeoutMs: number;
+
+  constructor(options: {
+    readonly connections: ProviderConnections;
+    readonly allowPrivate: boolean;
+    readonly timeoutMs: number;
+  }) {
+    this.#connections = options.connections;
+    this.#allowPrivate = options.allowPrivate;
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  /** Asks for the state of a job; undefined when the provider cannot be asked or does not know it. */
+  async stateOf(endpointText: string, jobId: Hex): Promise<ProviderJobState | undefined> {
+    const endpoint = parseEndpoint(endpointText, this.#allowPrivate);
+    if (typeof endpoint === "string") return undefined;
+    try {
+      const { status, text } = await exchangeShort(this.#connections.poolFor(endpoint.origin), {
+        method: "GET",
+        path: `${endpoint.basePath}/v1/jobs/${jobId}`,
+        timeoutMs: this.#timeoutMs,
+      });
+      if (status !== 200) return undefined;
+      const json: unknown = JSON.parse(text);
+      if (!isObject(json) || typeof json.status !== "string") return undefined;
+      return { status: json.status.slice(0, 64), statement: decodeDelivered(JSON.stringify(json.statement ?? null)) };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Hands over our receipt. */
+  async giveReceipt(endpointText: string, jobId: Hex, receipt: SignedUsage): Promise<ReceiptOutcome> {
+    const endpoint = parseEndpoint(endpointText, this.#allowPrivate);
+    if (typeof endpoint === "string") return { kind: "unreachable" };
+    try {
+      const { status, text } = await exchangeShort(this.#connections.poolFor(endpoint.origin), {
+        method: "POST",
+        path: `${endpoint.basePath}/v1/jobs/${jobId}/receipt`,
+        headers: { "content-type": "application/json" },
+        body: encodeDelivered(receipt.usage, receipt.responseHash, receipt.signature),
+        timeoutMs: this.#timeoutMs,
+      });
+      if (status >= 200 && status < 300) return { kind: "taken" };
+      if (text.includes('"receipt_below_usage"')) return { kind: "disputed" };
+      // Still streaming, or an outage of its own: to be tried again.
+      return status === 409 || status >= 500 ? { kind: "unreachable" } : { kind: "closed" };
+    } catch {
+      return { kind: "unreachable" };
+    }
+  }
+}

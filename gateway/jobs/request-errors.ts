@@ -1,0 +1,116 @@
+import { T4tError } from "../../protocol/errors.ts";
+import type { WaitOutcome } from "../capacity/capacity-lines.ts";
+import { publicMessage } from "../relay/public-message.ts";
+import type { ExclusionReason, Selection } from "../routing/types.ts";
+import type { ProviderRefusal } from "./provider-refusal.ts";
+
+/** Quotes a model id for a message: it came from a client and may be anything. */
+function quoted(modelId: string | undefined): string {
+  return modelId === undefined ? "any model" : `the model '${publicMessage(modelId, "?").slice(0, 128)}'`;
+}
+
+/** Nobody can serve the request: why, in the client's terms. */
+export function noCandidateError(modelId: string | undefined, selection: Pick<Selection, "excludedCounts">): T4tError {
+  const reasons = Object.keys(selection.excludedCounts) as ExclusionReason[];
+  if (reasons.includes("context_too_small")) {
+    return new T4tError(
+      "context_length_exceeded",
+      `The prompt and the requested answer together are longer than the context of every provider of ${quoted(modelId)}.`,
+      { param: "messages" },
+    );
+  }
+  if (reasons.includes("price_above_limit")) {
+    return new T4tError(
+      "model_not_found",
+      `No provider offers ${quoted(modelId)} within the price limit of this gateway.`,
+      {
+        param: "model",
+      },
+    );
+  }
+  const message =
+    reasons.length === 0
+      ? `The model ${modelId === undefined ? "" : `'${publicMessage(modelId, "?").slice(0, 128)}' `}does not exist or is not offered by any provider.`
+      : `No provider of ${quoted(modelId)} is online.`;
+  return new T4tError("model_not_found", message, { param: "model" });
+}
+
+/** Outcomes of the line that are errors, as one public error each. */
+export function waitError(
+  outcome: Exclude<WaitOutcome<unknown>, { kind: "granted" | "none" | "aborted" }>,
+  modelId: string | undefined,
+): T4tError {
+  switch (outcome.kind) {
+    case "full":
+      return new T4tError(
+        "server_is_overloaded",
+        `Too many requests are waiting for ${quoted(modelId)}. Try again later.`,
+        {
+          retryAfterSeconds: 10,
+        },
+      );
+    case "draining":
+      return drainingError();
+    case "timeout":
+      return outcome.waitedMs === 0
+        ? new T4tError("server_is_overloaded", `Every provider of ${quoted(modelId)} is at capacity.`, {
+            retryAfterSeconds: 5,
+          })
+        : new T4tError(
+            "capacity_timeout",
+            `Every provider of ${quoted(modelId)} was at capacity for ${Math.round(outcome.waitedMs / 1000)} s.`,
+            { retryAfterSeconds: 30 },
+          );
+  }
+}
+
+export function drainingError(): T4tError {
+  return new T4tError("server_draining", "The gateway is shutting down.", { retryAfterSeconds: 5 });
+}
+
+export function chainUnavailableError(cause?: unknown): T4tError {
+  return new T4tError("chain_unavailable", "The gateway cannot reach its chain at the moment.", {
+    retryAfterSeconds: 5,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** The provider says that the request itself is bad. */
+export function rejectedError(refusal: ProviderRefusal): T4tError {
+  return new T4tError("upstream_rejected", publicMessage(refusal.message, "The provider rejected the request."));
+}
+
+/** A provider broke its answer, or none answered. */
+export function providerFaultError(reason: string, timedOut: boolean, started: boolean): T4tError {
+  if (timedOut) return new T4tError("upstream_timeout", "The provider did not answer in time.");
+  if (started) return new T4tError("upstream_error", "The provider broke off its answer.");
+  return reason === "error_object"
+    ? new T4tError("upstream_error", "The provider's backend reported an error.")
+    : new T4tError("upstream_error", "The provider did not answer as it should.");
+}
+
+export function deadlineError(): T4tError {
+  return new T4tError("upstream_timeout", "No provider answered within the time that the request has.");
+}
+
+export function escrowLimitError(): T4tError {
+  return new T4tError(
+    "escrow_limit_exceeded",
+    "The request could cost more than this gateway allows for one job. Lower max_tokens or shorten the prompt.",
+    { param: "max_tokens" },
+  );
+}
+
+export function insufficientBalanceError(required: bigint, free: bigint): T4tError {
+  return new T4tError(
+    "insufficient_escrow_balance",
+    `The gateway's escrow account cannot fund this job: it needs ${required} and has ${free} of the payment token's smallest unit.`,
+  );
+}
+
+export function unfundedWalletError(): T4tError {
+  return new T4tError(
+    "insufficient_escrow_balance",
+    "The gateway's wallet cannot pay for the transaction that posts this job.",
+  );
+}

@@ -1,0 +1,603 @@
+import type { Address, Hex } from "viem";
+import type { PrivateKeyAccount } from "viem/accounts";
+import { bodyHash } from "../../protocol/body-hash.ts";
+import type { Clock } from "../../protocol/clock.ts";
+import { T4tError } from "../../protocol/errors.ts";
+import { authorizationTypedData, type MessageDomain } from "../../protocol/messages.ts";
+import type { ProgressEvent } from "../../protocol/progress.ts";
+import { encodeAuthorization, wireHeaders } from "../../protocol/wire.ts";
+import type { CapacityLines, WaitOutcome } from "../capacity/capacity-lines.ts";
+import { upstreamBody } from "../openai/upstream-body.ts";
+import type { StreamOutcome } from "../routing/statistics/outcomes.ts";
+import type { Lease } from "../routing/statistics/routing-statistics.ts";
+import type { Candidate } from "../routing/types.ts";
+import type { ProviderConnections } from "../upstream/connections.ts";
+import { parseEndpoint } from "../upstream/endpoint.ts";
+import type { AnswerSink } from "./answer-sink.ts";
+import type { ChainTime } from "./chain-time.ts";
+import type { EscrowCalls, EscrowTerms, PostOutcome } from "./escrow-calls.ts";
+import { candidateOf, type EscrowPlan, inputBoundAt, outputBoundAt } from "./escrow-plan.ts";
+import type { AttemptDocument, PartialObservation } from "./job-document.ts";
+import type { JobRecord } from "./job-record.ts";
+import type { JobRequest } from "./job-request.ts";
+import { askProvider, type ProviderResult, type Seen } from "./provider-answer.ts";
+import { isAcknowledgement } from "./provider-signatures.ts";
+import {
+  chainUnavailableError,
+  deadlineError,
+  escrowLimitError,
+  insufficientBalanceError,
+  noCandidateError,
+  providerFaultError,
+  rejectedError,
+  unfundedWalletError,
+  waitError,
+} from "./request-errors.ts";
+import { anyModelLine, type Grant, maxTokensFor, type SelectionSources, Selector } from "./selection.ts";
+import type { Settlement } from "./settlement.ts";
+import type { Treasury } from "./treasury.ts";
+import { outputTokensAtMost, type UsageBounds } from "./usage-check.ts";
+
+/** Times and bounds of one request. Times in ms unless named otherwise. */
+export interface RequestLimits {
+  /** Seconds of chain time that a job may take. */
+  readonly deadlineSeconds: number;
+  readonly ackTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly statementTimeoutMs: number;
+  readonly maxAnswerBytes: number;
+  /** Jobs that one request may post. */
+  readonly maxAttempts: number;
+  /** How long a provider that said it is full counts as full. */
+  readonly fullForMs: number;
+}
+
+/** What one request's life needs of the gateway. */
+export interface RequestContext extends SelectionSources {
+  readonly lines: CapacityLines<Grant>;
+  readonly calls: EscrowCalls;
+  readonly treasury: Treasury;
+  readonly chainTime: ChainTime;
+  readonly terms: () => EscrowTerms;
+  readonly account: PrivateKeyAccount;
+  readonly domain: MessageDomain;
+  readonly connections: ProviderConnections;
+  readonly settlement: Settlement;
+  readonly limits: RequestLimits;
+  readonly observer: RequestObserver;
+  /** A fresh client nonce. */
+  nextNonce(): Promise<bigint>;
+  /** Whether the wallet has ETH for gas. */
+  hasGas(): Promise<boolean>;
+  readonly clock: Clock;
+}
+
+/** Told of what happens, for metrics and logs. All words are bounded. */
+export interface RequestObserver {
+  waited(model: string | undefined, outcome: WaitOutcome<unknown>["kind"], waitedMs: number): void;
+  attemptFailed(jobId: Hex, provider: Address, reason: string): void;
+  firstByte(modelId: string, sinceArrivalMs: number, sinceSentMs: number): void;
+  disagreement(provider: Address, kind: string): void;
+}
+
+/** Seconds that an authorisation is good for. */
+const authorizationSeconds = 120;
+/** Seconds that a deadline keeps from the bounds of the escrow, as the block that mines it has another time. */
+const deadlineMarginSeconds = 30;
+
+interface Posted {
+  readonly outcome: PostOutcome;
+  readonly jobId: Hex;
+}
+
+/** Whether another provider shall be tried. */
+type Next = "again" | "over";
+
+/**
+ * One request from selection to its answer: select, wait, post, ask, relay; on a failure before the first byte, once more with
+ * another provider, within one deadline. Never rejects: what goes wrong is told to the sink.
+ */
+export async function runRequest(
+  context: RequestContext,
+  request: JobRequest,
+  record: JobRecord,
+  sink: AnswerSink,
+  signal: AbortSignal,
+): Promise<void> {
+  await new RequestRun(context, request, record, sink, signal).run();
+}
+
+class RequestRun {
+  readonly #context: RequestContext;
+  readonly #request: JobRequest;
+  readonly #record: JobRecord;
+  readonly #sink: AnswerSink;
+  readonly #signal: AbortSignal;
+  readonly #selector: Selector;
+  #waitedMs = 0;
+  /** Jobs that came onto the chain. */
+  #jobs = 0;
+  /** Transactions handed to the queue, each under a key of its own. */
+  #postings = 0;
+  /** A transaction was handed over and its end is not known: it may still come onto the chain, even after a restart. */
+  #postUndecided = false;
+  /** The newest failure of a provider: what the client is told when nobody is left. */
+  #failure: T4tError | undefined;
+  readonly #busyRefusals = new Map<Address, number>();
+
+  constructor(context: RequestContext, request: JobRequest, record: JobRecord, sink: AnswerSink, signal: AbortSignal) {
+    this.#context = context;
+    this.#request = request;
+    this.#record = record;
+    this.#sink = sink;
+    this.#signal = signal;
+    this.#selector = new Selector(context, request);
+  }
+
+  async run(): Promise<void> {
+    try {
+      this.#tell({ type: "selecting_provider", model: this.#model });
+      for (let next: Next = "again"; next === "again"; ) next = await this.#turn();
+    } catch (error) {
+      this.#fail(
+        error instanceof T4tError
+          ? error
+          : new T4tError("internal_error", "The gateway failed to handle the request.", { cause: error }),
+      );
+    } finally {
+      this.#record.active = false;
+      this.#record.saveSoon();
+    }
+  }
+
+  get #model(): string {
+    return this.#request.completion.modelId ?? "auto";
+  }
+
+  get #leftMs(): number {
+    return this.#request.budgetMs - (this.#context.clock.monotonic() - this.#request.arrivedAt);
+  }
+
+  #tell(event: ProgressEvent): void {
+    this.#record.progress(event);
+    this.#sink.progress(event);
+  }
+
+  /** One round: wait for capacity, post, ask. */
+  async #turn(): Promise<Next> {
+    if (this.#leftMs <= 0) return this.#fail(this.#failure ?? deadlineError());
+    if (this.#jobs >= this.#context.limits.maxAttempts) return this.#fail(this.#failure ?? deadlineError());
+    if (this.#context.published() === undefined) return this.#fail(chainUnavailableError());
+    const outcome = await this.#capacity();
+    switch (outcome.kind) {
+      case "granted":
+        this.#waitedMs = outcome.waitedMs;
+        if (this.#signal.aborted) {
+          this.#giveBack(outcome.grant, "aborted");
+          return this.#gone();
+        }
+        return await this.#serve(outcome.grant);
+      case "aborted":
+        return this.#gone();
+      case "none":
+        return this.#fail(this.#nobodyError());
+      default:
+        // A request that nobody could serve any better than the one that failed is told of the failure, not of the line.
+        return this.#fail(
+          outcome.kind === "timeout" && this.#leftMs <= 0
+            ? (this.#failure ?? deadlineError())
+            : waitError(outcome, this.#request.completion.modelId),
+        );
+    }
+  }
+
+  async #capacity(): Promise<WaitOutcome<Grant>> {
+    const { lines, observer } = this.#context;
+    const { completion, sequence, waitLimitMs } = this.#request;
+    const limitMs = Math.min(waitLimitMs, this.#waitedMs + Math.max(0, this.#leftMs));
+    const outcome = await lines.enter({
+      line: completion.modelId ?? anyModelLine,
+      sequence,
+      needs: this.#selector.needs(),
+      take: () => this.#selector.take(),
+      onWaiting: (state) =>
+        this.#tell({
+          type: "waiting_for_capacity",
+          model: this.#model,
+          busyProviders: this.#selector.last?.busyCount ?? 0,
+          position: state.position,
+          waitedMs: Math.round(state.waitedMs),
+          limitMs: Math.round(state.limitMs),
+        }),
+      limitMs,
+      alreadyWaitedMs: this.#waitedMs,
+      signal: this.#signal,
+    });
+    observer.waited(completion.modelId, outcome.kind, "waitedMs" in outcome ? outcome.waitedMs : 0);
+    return outcome;
+  }
+
+  #nobodyError(): T4tError {
+    if (this.#selector.overEscrowLimit) return escrowLimitError();
+    if (this.#failure !== undefined) return this.#failure;
+    const { last } = this.#selector;
+    return last === undefined ? chainUnavailableError() : noCandidateError(this.#request.completion.modelId, last);
+  }
+
+  async #serve(grant: Grant): Promise<Next> {
+    const { plan, selection } = grant;
+    const first = plan.candidates[0];
+    if (first === undefined) return this.#fail(this.#nobodyError());
+    this.#tell({
+      type: "provider_selected",
+      model: plan.modelId,
+      provider: first.provider,
+      policy: selection.policy,
+      reason: selection.reason,
+    });
+    let posted: Posted;
+    try {
+      posted = await this.#post(plan);
+    } catch (error) {
+      this.#giveBack(grant, "aborted");
+      throw error;
+    }
+    if (posted.outcome.kind !== "posted") {
+      this.#giveBack(grant, "busy");
+      return this.#notPosted(posted.outcome, plan);
+    }
+    const { outcome, jobId } = posted;
+    grant.post.mined(outcome.provider, outcome.blockNumber);
+    const candidate = candidateOf(plan, outcome.provider) ?? { ...first, provider: outcome.provider };
+    const lease = this.#leaseFor(grant, candidate);
+    this.#jobs += 1;
+    this.#record.updateAttempt(jobId, {
+      state: "posted",
+      provider: candidate.provider,
+      endpoint: candidate.endpoint,
+      postTransaction: outcome.transactionHash,
+      postBlock: outcome.blockNumber,
+      postedAt: this.#context.clock.now(),
+      bounds: this.#boundsAt(candidate),
+    });
+    this.#tell({
+      type: "job_posted",
+      jobId,
+      provider: candidate.provider,
+      maxPayment: String(plan.maxPayment),
+      transactionHash: outcome.transactionHash,
+      blockNumber: outcome.blockNumber,
+    });
+    if (this.#signal.aborted) {
+      lease.end({ outcome: "aborted", durationMs: 0 });
+      this.#record.updateAttempt(jobId, { state: "abandoned" });
+      return this.#gone();
+    }
+    return await this.#ask(jobId, candidate, lease, outcome.blockNumber);
+  }
+
+  /** The place that was held at the first candidate moves to the one that the chain chose. */
+  #leaseFor(grant: Grant, candidate: Candidate): Lease {
+    if (grant.lease.provider === candidate.provider) return grant.lease;
+    grant.lease.end({ outcome: "busy", durationMs: 0 });
+    return this.#context.statistics.acquire(candidate.provider, candidate.generation, candidate.modelId);
+  }
+
+  #giveBack(grant: Grant, outcome: StreamOutcome): void {
+    grant.post.drop();
+    grant.lease.end({ outcome, durationMs: 0 });
+    this.#context.lines.capacityFreed(this.#request.completion.modelId ?? anyModelLine);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------ posting
+
+  /** Posts, correcting what can be corrected: a deadline out of bounds, an empty escrow account. */
+  async #post(plan: EscrowPlan): Promise<Posted> {
+    const { calls, treasury, limits, chainTime } = this.#context;
+    const { jobId, nonce } = await this.#nextJob();
+    const terms = this.#context.terms();
+    let deadline =
+      chainTime.nowSeconds() +
+      clamp(
+        limits.deadlineSeconds,
+        terms.minDuration + deadlineMarginSeconds,
+        terms.maxDuration - deadlineMarginSeconds,
+      );
+    this.#tell({
+      type: "posting_job",
+      model: plan.modelId,
+      candidates: plan.candidates.map(({ provider }) => provider),
+      maxPayment: String(plan.maxPayment),
+    });
+    let toppedUp = false;
+    let deadlineCorrected = false;
+    for (;;) {
+      this.#postings += 1;
+      const key = `post:${jobId}:${this.#postings}`;
+      this.#record.updateAttempt(jobId, {
+        state: "posting",
+        postKey: key,
+        modelId: plan.modelId,
+        candidates: plan.candidates.map(({ provider }) => provider),
+        maxPayment: String(plan.maxPayment),
+        deadline,
+      });
+      // What is about to be sent must be known after a crash.
+      await this.#record.save();
+      this.#postUndecided = true;
+      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs: Math.max(1, this.#leftMs) });
+      this.#postUndecided = false;
+      if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
+        deadlineCorrected = true;
+        deadline = clamp(deadline, outcome.earliest + deadlineMarginSeconds, outcome.latest - deadlineMarginSeconds);
+        continue;
+      }
+      if (outcome.kind === "insufficient_balance" && !toppedUp) {
+        toppedUp = true;
+        if (await treasury.topUp(outcome.required)) continue;
+      }
+      return { outcome, jobId };
+    }
+  }
+
+  /** The job of this attempt: one that was never posted is used again, so that a refusal of the chain costs no new id. */
+  async #nextJob(): Promise<{ readonly jobId: Hex; readonly nonce: bigint }> {
+    const last = this.#record.document.attempts.at(-1);
+    if (last?.state === "posting") return { jobId: last.jobId, nonce: BigInt(last.nonce) };
+    const nonce = last === undefined ? this.#request.nonce : await this.#context.nextNonce();
+    const jobId = last === undefined ? this.#request.id : this.#context.calls.jobIdOf(nonce);
+    const attempt: AttemptDocument = {
+      jobId,
+      nonce: String(nonce),
+      state: "posting",
+      modelId: "",
+      candidates: [],
+      maxPayment: "0",
+      deadline: 0,
+    };
+    this.#record.addAttempt(attempt);
+    return { jobId, nonce };
+  }
+
+  async #notPosted(outcome: Exclude<PostOutcome, { kind: "posted" }>, plan: EscrowPlan): Promise<Next> {
+    const { statistics, limits } = this.#context;
+    if (this.#signal.aborted) return this.#gone();
+    switch (outcome.kind) {
+      case "refused": {
+        const version = this.#context.published()?.snapshot.version ?? 0;
+        for (const provider of outcome.full) statistics.fullOnChain(provider, version, limits.fullForMs);
+        for (const provider of outcome.unable) this.#selector.tried.add(provider);
+        return "again";
+      }
+      case "insufficient_balance":
+        return this.#fail(insufficientBalanceError(outcome.required, outcome.free));
+      case "abandoned":
+        if (!(await this.#context.hasGas())) return this.#fail(unfundedWalletError());
+        return this.#fail(chainUnavailableError(new Error(outcome.message)));
+      case "bad_deadline":
+        return this.#fail(chainUnavailableError(new Error(`deadline out of bounds for ${plan.modelId}`)));
+      case "failed":
+        return this.#fail(chainUnavailableError(new Error(`${outcome.errorName ?? "revert"}: ${outcome.message}`)));
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- asking
+
+  async #ask(jobId: Hex, candidate: Candidate, lease: Lease, blockNumber: number): Promise<Next> {
+    const { clock, limits, connections, observer, account, domain, chainTime } = this.#context;
+    const { completion, requestId } = this.#request;
+    const endpoint = parseEndpoint(candidate.endpoint, this.#context.allowPrivateEndpoints);
+    if (typeof endpoint === "string") {
+      lease.end({ outcome: "fault", durationMs: 0 });
+      return this.#providerFailed(jobId, candidate.provider, `endpoint_${endpoint}`, false);
+    }
+    const body = upstreamBody(completion, {
+      modelId: candidate.modelId,
+      maxTokens: maxTokensFor(this.#request, candidate, this.#context.escrow()),
+    });
+    const requestHash = bodyHash(body);
+    const expiresAt = chainTime.nowSeconds() + authorizationSeconds;
+    const signature = await account.signTypedData(authorizationTypedData(domain, { jobId, requestHash, expiresAt }));
+    this.#record.updateAttempt(jobId, { sent: true, requestHash });
+    const sentAt = clock.monotonic();
+    let firstByteAt: number | undefined;
+    const path = completion.kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
+    const result = await askProvider(
+      {
+        pool: connections.poolFor(endpoint.origin),
+        path: `${endpoint.basePath}${path}`,
+        headers: {
+          "content-type": "application/json",
+          accept: completion.stream ? "text/event-stream" : "application/json",
+          [wireHeaders.jobId]: jobId,
+          [wireHeaders.authorization]: encodeAuthorization({ expiresAt, signature }),
+          [wireHeaders.blockNumber]: String(blockNumber),
+          [wireHeaders.requestId]: requestId,
+        },
+        body,
+        stream: completion.stream
+          ? {
+              kind: completion.kind,
+              choices: completion.choices,
+              includeUsage: completion.includeUsage,
+              id: this.#sink.chunkId,
+            }
+          : undefined,
+        headTimeoutMs: Math.max(1, Math.min(this.#leftMs, completion.stream ? limits.ackTimeoutMs : this.#leftMs)),
+        idleTimeoutMs: limits.idleTimeoutMs,
+        statementTimeoutMs: limits.statementTimeoutMs,
+        maxAnswerBytes: limits.maxAnswerBytes,
+        verifyAcknowledgement: async (acknowledgement) =>
+          await isAcknowledgement(domain, this.#signers(candidate.provider), { jobId, requestHash }, acknowledgement),
+        clock,
+        signal: this.#signal,
+      },
+      {
+        acknowledged: (acknowledgement) => {
+          this.#record.updateAttempt(jobId, { state: "acknowledged", acknowledgement });
+          this.#record.saveSoon();
+          this.#tell({ type: "provider_acked", jobId, provider: candidate.provider });
+        },
+        start: () => {
+          firstByteAt = clock.monotonic();
+          lease.firstToken(firstByteAt - sentAt);
+          observer.firstByte(candidate.modelId, firstByteAt - this.#request.arrivedAt, firstByteAt - sentAt);
+          this.#sink.start({ jobId, provider: candidate.provider });
+        },
+        write: (bytes) => this.#sink.write(bytes),
+        onDrain: (callback) => this.#sink.onDrain(callback),
+        done: () => this.#sink.end(),
+      },
+    );
+    const durationMs = clock.monotonic() - sentAt;
+    return await this.#answered(jobId, candidate, lease, result, durationMs);
+  }
+
+  #signers(provider: Address): { readonly provider: Address; readonly operator: Address } {
+    return { provider, operator: this.#context.published()?.snapshot.provider(provider)?.operator ?? provider };
+  }
+
+  async #answered(
+    jobId: Hex,
+    candidate: Candidate,
+    lease: Lease,
+    result: ProviderResult,
+    durationMs: number,
+  ): Promise<Next> {
+    const { completion } = this.#request;
+    const bounds = this.#boundsAt(candidate);
+    switch (result.kind) {
+      case "delivered": {
+        if (result.body !== undefined) this.#sink.answer({ jobId, provider: candidate.provider }, result.body);
+        const usage = await this.#context.settlement.delivered(this.#record, jobId, {
+          signers: this.#signers(candidate.provider),
+          delivered: result,
+          bounds,
+          streamed: completion.stream,
+        });
+        lease.end({
+          outcome: "success",
+          durationMs,
+          ...(usage === undefined ? {} : { outputTokens: usage.outputTokens }),
+        });
+        const keep = this.#record.document.source === "jobs" && result.body !== undefined;
+        this.#record.finish({ status: "completed" }, keep ? result.body.toString("utf8") : null);
+        return "over";
+      }
+      case "refused":
+        return this.#refused(jobId, candidate, lease, result.refusal, durationMs);
+      case "aborted":
+        lease.end({ outcome: "aborted", durationMs });
+        this.#record.updateAttempt(jobId, {
+          state: "abandoned",
+          partial: this.#partial(bounds, result),
+        });
+        this.#context.settlement.agreeOnPart(this.#record, jobId, this.#signers(candidate.provider));
+        return this.#gone();
+      case "fault": {
+        lease.end({ outcome: "fault", durationMs });
+        if (result.reason === "closed_address") this.#context.statistics.setEndpointRefused(candidate.provider, true);
+        if (!result.started) {
+          this.#failure = providerFaultError(result.reason, result.timedOut, false);
+          return this.#providerFailed(jobId, candidate.provider, result.reason, result.acknowledged);
+        }
+        this.#context.observer.attemptFailed(jobId, candidate.provider, result.reason);
+        this.#record.updateAttempt(jobId, {
+          state: "abandoned",
+          fault: true,
+          partial: this.#partial(bounds, result),
+        });
+        this.#context.settlement.agreeOnPart(this.#record, jobId, this.#signers(candidate.provider));
+        return this.#fail(providerFaultError(result.reason, result.timedOut, true));
+      }
+    }
+  }
+
+  #boundsAt(candidate: Candidate): UsageBounds {
+    const { completion } = this.#request;
+    return {
+      inputTokens: inputBoundAt(completion, candidate.contextLength),
+      outputTokens: outputBoundAt(completion, candidate.contextLength, this.#context.escrow()),
+    };
+  }
+
+  #partial(bounds: UsageBounds, seen: Seen): PartialObservation {
+    const outputTokens = seen.started ? Math.min(bounds.outputTokens, outputTokensAtMost(seen)) : bounds.outputTokens;
+    return { atMost: { inputTokens: bounds.inputTokens, outputTokens }, at: this.#context.clock.now() };
+  }
+
+  #refused(
+    jobId: Hex,
+    candidate: Candidate,
+    lease: Lease,
+    refusal: Extract<ProviderResult, { kind: "refused" }>["refusal"],
+    durationMs: number,
+  ): Next {
+    const { statistics, limits } = this.#context;
+    const { provider } = candidate;
+    switch (refusal.kind) {
+      case "rejected":
+        lease.end({ outcome: "caller", durationMs });
+        this.#record.updateAttempt(jobId, { state: "abandoned" });
+        return this.#fail(rejectedError(refusal));
+      case "busy": {
+        lease.end({ outcome: "busy", durationMs });
+        const times = (this.#busyRefusals.get(provider) ?? 0) + 1;
+        this.#busyRefusals.set(provider, times);
+        // A node that has no place although the chain gave it the job is asked once more later, then left alone.
+        if (times > 1 || refusal.code === "provider_draining") this.#selector.tried.add(provider);
+        statistics.fullAtNode(provider, limits.fullForMs);
+        this.#failure = new T4tError("server_is_overloaded", "The provider had no place for the request.", {
+          retryAfterSeconds: 5,
+        });
+        return this.#providerFailed(jobId, provider, refusal.code, false, false);
+      }
+      case "mismatch":
+        lease.end({ outcome: "caller", durationMs });
+        this.#failure = providerFaultError(refusal.code, false, false);
+        return this.#providerFailed(jobId, provider, refusal.code, false);
+      case "fault":
+        lease.end({ outcome: "fault", durationMs });
+        this.#failure = providerFaultError(refusal.code, refusal.code === "backend_timeout", false);
+        return this.#providerFailed(jobId, provider, refusal.code, false);
+    }
+  }
+
+  /** This provider will not answer; its job is given up and another one is tried. */
+  #providerFailed(jobId: Hex, provider: Address, reason: string, brokeItsWord: boolean, tried = true): Next {
+    if (tried) this.#selector.tried.add(provider);
+    this.#failure ??= providerFaultError(reason, false, false);
+    this.#context.observer.attemptFailed(jobId, provider, reason);
+    this.#record.updateAttempt(jobId, { state: "abandoned", ...(brokeItsWord ? { fault: true } : {}) });
+    this.#record.saveSoon();
+    this.#tell({ type: "provider_failed", provider, code: reason, message: this.#failure.message });
+    this.#context.lines.capacityFreed(this.#request.completion.modelId ?? anyModelLine);
+    return "again";
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- ends
+
+  #fail(error: T4tError): Next {
+    this.#closeUnposted();
+    this.#record.finish({ status: "failed", code: error.code, message: error.message });
+    this.#sink.fail(error);
+    return "over";
+  }
+
+  #gone(): Next {
+    this.#closeUnposted();
+    this.#record.finish({ status: "cancelled", code: "cancelled", message: "The client closed the connection." });
+    return "over";
+  }
+
+  /** An attempt that never came to a post has nothing on chain: its last transaction was refused, or never made. */
+  #closeUnposted(): void {
+    const last = this.#record.document.attempts.at(-1);
+    if (last?.state === "posting" && !this.#postUndecided)
+      this.#record.updateAttempt(last.jobId, { state: "not_posted" });
+  }
+}
+
+function clamp(value: number, least: number, most: number): number {
+  return Math.max(least, Math.min(most, value));
+}

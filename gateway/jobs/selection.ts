@@ -1,0 +1,151 @@
+import type { Address } from "viem";
+import type { Published, RegistrySnapshot } from "../../chain/registry-index/types.ts";
+import type { Clock, Random } from "../../protocol/clock.ts";
+import type { Take } from "../capacity/waiting-line.ts";
+import { select } from "../routing/select.ts";
+import type { RoutingState } from "../routing/state.ts";
+import type { Lease } from "../routing/statistics/routing-statistics.ts";
+import type { PostHandle } from "../routing/statistics/posts.ts";
+import type { Candidate, RoutingRequest, Selection } from "../routing/types.ts";
+import { parseEndpoint } from "../upstream/endpoint.ts";
+import { type EscrowPlan, type EscrowPolicy, maxTokensAt, planEscrow } from "./escrow-plan.ts";
+import type { GatewayStatistics } from "./gateway-statistics.ts";
+import type { JobRequest } from "./job-request.ts";
+
+/** Capacity taken for one post: terms for the chain, and places in the statistics that hold it. */
+export interface Grant {
+  readonly selection: Selection;
+  readonly plan: EscrowPlan;
+  readonly lease: Lease;
+  readonly post: PostHandle;
+}
+
+/** What selection reads. */
+export interface SelectionSources {
+  published(): Published<RoutingState> | undefined;
+  readonly statistics: GatewayStatistics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly allowPrivateEndpoints: boolean;
+  readonly maxPrice: bigint | undefined;
+  readonly escrow: () => EscrowPolicy;
+}
+
+/** Name of the line for requests that name no model. */
+export const anyModelLine = "";
+
+/** Answer tokens that selection reckons with when the client set no bound. */
+const likelyOutputTokens = 256;
+
+/** Selects for one request, as often as it is asked: each time over the newest snapshot and what was tried until then. */
+export class Selector {
+  readonly #sources: SelectionSources;
+  readonly #request: JobRequest;
+  readonly tried = new Set<Address>();
+  /** The newest decision, for errors and progress. */
+  last: Selection | undefined;
+  /** Somebody could serve, but only for more than one job may lock. */
+  overEscrowLimit = false;
+
+  constructor(sources: SelectionSources, request: JobRequest) {
+    this.#sources = sources;
+    this.#request = request;
+  }
+
+  /** Requests with equal needs wait in one order; see `Waiter`. */
+  needs(): string {
+    const { completion, policy } = this.#request;
+    const snapshot = this.#sources.published()?.snapshot;
+    const needed = completion.inputTokensEstimate + this.#outputTokens();
+    const context = snapshot === undefined ? 0 : contextClass(snapshot, completion.modelId, needed);
+    return `${policy.name} ${context} ${[...this.tried].toSorted().join(",")}`;
+  }
+
+  /** Takes capacity at the best provider that has some. Synchronous: between the look and the taking nothing can happen. */
+  take(): Take<Grant> {
+    const { statistics } = this.#sources;
+    this.overEscrowLimit = false;
+    const selection = this.#select();
+    if (selection === undefined || selection.verdict === "none") return { kind: "none" };
+    if (selection.verdict === "busy") return { kind: "busy" };
+    const plan = planEscrow(this.#request.completion, selection.ranked, this.#sources.escrow());
+    const first = plan?.candidates[0];
+    if (plan === undefined || first === undefined) {
+      this.overEscrowLimit = true;
+      return { kind: "none" };
+    }
+    return {
+      kind: "granted",
+      grant: {
+        selection,
+        plan,
+        lease: statistics.acquire(first.provider, first.generation, first.modelId),
+        post: statistics.openPost(first.provider),
+      },
+    };
+  }
+
+  /** Selects, leaving out endpoints that are never called, until none of them is among those that a post would name. */
+  #select(): Selection | undefined {
+    const { statistics, allowPrivateEndpoints } = this.#sources;
+    for (;;) {
+      const selection = this.#selectOnce();
+      if (selection === undefined) return undefined;
+      this.last = selection;
+      const refused = selection.ranked.filter(
+        (candidate) => typeof parseEndpoint(candidate.endpoint, allowPrivateEndpoints) === "string",
+      );
+      if (refused.length === 0) return selection;
+      for (const { provider } of refused) statistics.setEndpointRefused(provider, true);
+    }
+  }
+
+  #selectOnce(): Selection | undefined {
+    const published = this.#sources.published();
+    if (published === undefined) return undefined;
+    const { completion, affinityKey, arrivedAt, policy } = this.#request;
+    const request: RoutingRequest = {
+      modelId: completion.modelId,
+      inputTokens: completion.inputTokensEstimate,
+      outputTokens: this.#outputTokens(),
+      affinityKey,
+      routingText: completion.routingText,
+      elapsedMs: this.#sources.clock.monotonic() - arrivedAt,
+      tried: this.tried,
+      maxPrice: this.#sources.maxPrice,
+    };
+    return select(
+      published,
+      request,
+      policy,
+      this.#sources.statistics,
+      this.#sources.clock.now(),
+      this.#sources.random,
+    );
+  }
+
+  #outputTokens(): number {
+    const { completion } = this.#request;
+    return completion.maxTokens ?? Math.min(likelyOutputTokens, this.#sources.escrow().defaultMaxOutputTokens);
+  }
+}
+
+/** Most tokens of one choice at the chosen candidate. */
+export function maxTokensFor(request: JobRequest, candidate: Candidate, policy: EscrowPolicy): number {
+  return maxTokensAt(request.completion, candidate.contextLength, policy);
+}
+
+const contextLengths = new WeakMap<RegistrySnapshot, Map<string, readonly number[]>>();
+
+/** How many different context lengths of the model's offers hold the request: equal figures mean equal candidates. */
+function contextClass(snapshot: RegistrySnapshot, modelId: string | undefined, needed: number): number {
+  if (modelId === undefined) return needed;
+  const known = contextLengths.get(snapshot) ?? new Map<string, readonly number[]>();
+  contextLengths.set(snapshot, known);
+  let lengths = known.get(modelId);
+  if (lengths === undefined) {
+    lengths = [...new Set(snapshot.offers(modelId).map(({ offering }) => offering.contextLength))];
+    known.set(modelId, lengths);
+  }
+  return lengths.filter((length) => length >= needed).length;
+}

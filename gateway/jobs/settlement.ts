@@ -1,0 +1,173 @@
+import type { Address, Hex } from "viem";
+import type { PrivateKeyAccount } from "viem/accounts";
+import type { Clock } from "../../protocol/clock.ts";
+import { type MessageDomain, receiptTypedData } from "../../protocol/messages.ts";
+import type { Usage } from "../../protocol/usage.ts";
+import type { UsageStatementWire } from "../../protocol/wire.ts";
+import { isTerminalState } from "./job-document.ts";
+import type { JobRecord } from "./job-record.ts";
+import type { Delivered } from "./provider-answer.ts";
+import type { ProviderDesk } from "./provider-desk.ts";
+import { isStatement, type ProviderSigners } from "./provider-signatures.ts";
+import { checkDelivery, checkPartial, outputTokensAtMost, type UsageBounds } from "./usage-check.ts";
+
+/** One whole answer to be agreed on. */
+export interface DeliveredAnswer {
+  readonly signers: ProviderSigners;
+  readonly delivered: Delivered;
+  readonly bounds: UsageBounds;
+  readonly streamed: boolean;
+}
+
+/** Options of `Settlement`. */
+export interface SettlementOptions {
+  readonly account: PrivateKeyAccount;
+  readonly domain: MessageDomain;
+  readonly desk: ProviderDesk;
+  readonly clock: Clock;
+  readonly onDisagreement: (provider: Address, kind: string) => void;
+  /** Told how a receipt was received, for metrics. */
+  readonly onReceipt: (outcome: string) => void;
+}
+
+/** How long, in ms, a provider that was cut off is asked for its statement before the janitor takes over. */
+const partPausesMs: readonly number[] = [50, 200, 500, 1000, 2000, 4000];
+/** The same for a receipt that could not be handed over. */
+const receiptPausesMs: readonly number[] = [100, 500, 2000];
+
+/** What follows an answer: agree with the provider on what was delivered, sign it, hand the receipt over. Off the client's path. */
+export class Settlement {
+  readonly #options: SettlementOptions;
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(options: SettlementOptions) {
+    this.#options = options;
+  }
+
+  /** Talks with providers that are under way. */
+  get pending(): number {
+    return this.#running.size;
+  }
+
+  /** Resolves when no talk is under way. */
+  async idle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled(this.#running);
+  }
+
+  /** Agrees on a whole answer and signs it. Resolves with the usage that was signed; undefined when there is nothing to sign. */
+  async delivered(record: JobRecord, jobId: Hex, answer: DeliveredAnswer): Promise<Usage | undefined> {
+    const { signers, delivered, bounds } = answer;
+    const statement = await this.#checkedStatement(record, jobId, signers, delivered.statement);
+    const verdict = checkDelivery({
+      statement,
+      seenUsage: delivered.usage,
+      seenHash: delivered.responseHash,
+      bounds,
+      outputTokensSeen: answer.streamed ? outputTokensAtMost(delivered) : undefined,
+    });
+    if (verdict.disagreement !== undefined) this.#options.onDisagreement(signers.provider, verdict.disagreement);
+    if (verdict.sign === undefined) {
+      record.updateAttempt(jobId, { state: "delivered" });
+      await record.save();
+      return undefined;
+    }
+    await this.#sign(record, jobId, signers.provider, verdict.sign);
+    return verdict.sign.usage;
+  }
+
+  /** The client went, or the answer broke, in the middle: agrees on the part that was delivered, in the background. */
+  agreeOnPart(record: JobRecord, jobId: Hex, signers: ProviderSigners): void {
+    this.#track(this.#agreeOnPart(record, jobId, signers));
+  }
+
+  /** One try to agree on a part; false when the provider has no statement (yet). */
+  async tryPart(record: JobRecord, jobId: Hex, signers: ProviderSigners): Promise<boolean> {
+    const attempt = record.attempt(jobId);
+    if (attempt?.partial === undefined || attempt.endpoint === undefined) return false;
+    const state = await this.#options.desk.stateOf(attempt.endpoint, jobId);
+    if (state?.statement === undefined) return false;
+    if (!(await isStatement(this.#options.domain, signers, jobId, state.statement))) return false;
+    await this.#sign(record, jobId, signers.provider, checkPartial(state.statement, attempt.partial.atMost));
+    return true;
+  }
+
+  /** One try to hand a signed receipt over; true when the provider wants to hear no more of it. */
+  async tryReceipt(record: JobRecord, jobId: Hex): Promise<boolean> {
+    const attempt = record.attempt(jobId);
+    if (attempt?.receipt === undefined || attempt.endpoint === undefined) return true;
+    if (attempt.receiptTaken === true || isTerminalState(attempt.state)) return true;
+    const outcome = await this.#options.desk.giveReceipt(attempt.endpoint, jobId, attempt.receipt);
+    this.#options.onReceipt(outcome.kind);
+    if (outcome.kind === "unreachable") return false;
+    if (outcome.kind === "disputed" && attempt.provider !== undefined) {
+      this.#options.onDisagreement(attempt.provider, "receipt_disputed");
+    }
+    record.updateAttempt(jobId, { receiptTaken: true });
+    record.saveSoon();
+    return true;
+  }
+
+  async #agreeOnPart(record: JobRecord, jobId: Hex, signers: ProviderSigners): Promise<void> {
+    for (const pause of partPausesMs) {
+      await this.#pause(pause);
+      if (record.attempt(jobId)?.partial === undefined) return;
+      if (await this.tryPart(record, jobId, signers)) return;
+    }
+    record.saveSoon();
+  }
+
+  /** The statement that came with the answer, else the one that the provider gives when asked; only with its signature. */
+  async #checkedStatement(
+    record: JobRecord,
+    jobId: Hex,
+    signers: ProviderSigners,
+    given: UsageStatementWire | undefined,
+  ): Promise<UsageStatementWire | undefined> {
+    const endpoint = record.attempt(jobId)?.endpoint;
+    const statement =
+      given ?? (endpoint === undefined ? undefined : (await this.#options.desk.stateOf(endpoint, jobId))?.statement);
+    if (statement === undefined) return undefined;
+    return (await isStatement(this.#options.domain, signers, jobId, statement)) ? statement : undefined;
+  }
+
+  async #sign(
+    record: JobRecord,
+    jobId: Hex,
+    provider: Address,
+    sign: { readonly usage: Usage; readonly responseHash: Hex },
+  ): Promise<void> {
+    const signature = await this.#options.account.signTypedData(
+      receiptTypedData(this.#options.domain, { jobId, provider, ...sign }),
+    );
+    const attempt = record.attempt(jobId);
+    if (attempt === undefined || isTerminalState(attempt.state)) return;
+    record.clearPartial(jobId);
+    record.updateAttempt(jobId, { state: "delivered", receipt: { ...sign, signature }, usage: sign.usage });
+    record.progress({ type: "delivered", jobId, provider, ...sign });
+    await record.save();
+    this.#track(this.#handOver(record, jobId));
+  }
+
+  async #handOver(record: JobRecord, jobId: Hex): Promise<void> {
+    if (await this.tryReceipt(record, jobId)) return;
+    for (const pause of receiptPausesMs) {
+      await this.#pause(pause);
+      if (await this.tryReceipt(record, jobId)) return;
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#options.clock.after(ms, resolve);
+    });
+  }
+
+  #track(work: Promise<void>): void {
+    const guarded = work
+      .catch(() => undefined)
+      .finally(() => {
+        this.#running.delete(guarded);
+      });
+    this.#running.add(guarded);
+  }
+}
