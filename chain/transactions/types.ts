@@ -1,8 +1,11 @@
 import type { Address, Hex, TransactionReceipt } from "viem";
 
-/** What a caller wants on chain. `key` makes it idempotent: the same key never leads to two different transactions. */
+/** What a caller wants on chain. `key` makes it idempotent: the same key never leads to two mined transactions. */
 export interface TransactionRequest {
-  /** Unique per intent, e.g. `post:<jobId>`; asking again returns the outcome of the first. */
+  /**
+   * Unique per intent, e.g. `post:<jobId>`. Asking again while it runs, or after it was mined, returns the first one's outcome. A key
+   * whose simulation reverted, or that was abandoned, left nothing on chain and may be submitted afresh.
+   */
   readonly key: string;
   readonly to: Address;
   readonly data: Hex;
@@ -10,14 +13,20 @@ export interface TransactionRequest {
   readonly kind: string;
   /** Gas limit; estimated when absent. */
   readonly gas?: bigint;
-  /** Monotonic ms by which the transaction must have been sent, else it is abandoned (never after it was sent). */
+  /** Ms from `submit` within which the transaction must have been sent, else it is abandoned (never after it was sent). */
   readonly sendWithinMs?: number;
 }
 
-/** How an intent ended. `reverted` before sending (simulation) has no receipt and cost nothing. */
+/** How an intent ended. `reverted` without a hash was found out by simulation and cost nothing. */
 export type TransactionOutcome =
   | { readonly status: "success"; readonly hash: Hex; readonly receipt: TransactionReceipt }
-  | { readonly status: "reverted"; readonly hash: Hex | undefined; readonly errorName: string | undefined; readonly errorArgs: readonly unknown[]; readonly message: string }
+  | {
+      readonly status: "reverted";
+      readonly hash: Hex | undefined;
+      readonly errorName: string | undefined;
+      readonly errorArgs: readonly unknown[];
+      readonly message: string;
+    }
   | { readonly status: "abandoned"; readonly message: string };
 
 /** The one sender of one key on one chain. */
@@ -25,7 +34,8 @@ export interface TransactionQueue {
   readonly address: Address;
   /**
    * Simulates, allocates the nonce, persists the intent, sends, watches. Resolves when the outcome is final on the current chain;
-   * never rejects for a revert. Rejects only when the queue is closed (the intent stays in the journal and is resumed at the next start).
+   * never rejects for a revert. Rejects when the queue is closed (the intent stays in the journal and is resumed at the next start), or
+   * when the journal fails.
    */
   submit(request: TransactionRequest): Promise<TransactionOutcome>;
   /** Outcome of an intent that was journaled earlier, once known; undefined when the key was never submitted. */

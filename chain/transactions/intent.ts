@@ -1,0 +1,83 @@
+import type { Address, Hex } from "viem";
+import type { Fees } from "./fees.ts";
+import type { JournaledIntent } from "./transaction-journal.ts";
+import type { TransactionOutcome } from "./types.ts";
+
+/** An intent from allocation to its end. Mutable on purpose: one owner, the queue. */
+export interface Intent {
+  readonly key: string;
+  readonly kind: string;
+  readonly to: Address;
+  readonly data: Hex;
+  /** The gas limit that the caller fixed; undefined = estimate. */
+  readonly fixedGas: bigint | undefined;
+  readonly createdAt: number;
+  /** Gas limit in use once simulated. */
+  gas: bigint;
+  nonce: number;
+  /** Every hash signed for this nonce, oldest first. */
+  hashes: Hex[];
+  /** Fees of the newest hash; undefined after a restart. */
+  fees: Fees | undefined;
+  /** Raw bytes of the newest hash; undefined after a restart. */
+  raw: Hex | undefined;
+  /** Monotonic ms of the newest sending. */
+  sentAt: number;
+  /** Polls in a row in which the nonce was used but none of the hashes had a receipt. */
+  misses: number;
+  /** Whether a row of it is in the journal. */
+  journaled: boolean;
+  readonly promise: Promise<TransactionOutcome>;
+  readonly resolve: (outcome: TransactionOutcome) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A new intent that has no nonce yet. */
+export function newIntent(values: {
+  readonly key: string;
+  readonly kind: string;
+  readonly to: Address;
+  readonly data: Hex;
+  readonly gas: bigint | undefined;
+  readonly createdAt: number;
+}): Intent {
+  const { promise, resolve, reject } = Promise.withResolvers<TransactionOutcome>();
+  // Whoever is interested awaits it; a resumed intent may have nobody.
+  promise.catch(() => undefined);
+  return {
+    key: values.key,
+    kind: values.kind,
+    to: values.to,
+    data: values.data,
+    fixedGas: values.gas,
+    createdAt: values.createdAt,
+    gas: values.gas ?? 0n,
+    nonce: -1,
+    hashes: [],
+    fees: undefined,
+    raw: undefined,
+    sentAt: 0,
+    misses: 0,
+    journaled: false,
+    promise,
+    resolve,
+    reject,
+  };
+}
+
+/** An intent as a restarted process finds it in the journal. */
+export function intentFromRow(row: JournaledIntent): Intent {
+  const intent = newIntent({
+    key: row.key,
+    kind: row.kind,
+    to: row.to,
+    data: row.data,
+    gas: undefined,
+    createdAt: row.createdAt,
+  });
+  intent.gas = row.gas === null ? 0n : BigInt(row.gas);
+  intent.nonce = row.nonce ?? -1;
+  intent.hashes = [...row.hashes];
+  intent.journaled = true;
+  return intent;
+}

@@ -1,0 +1,318 @@
+import { expect } from "chai";
+import { type Address, encodeFunctionData, type Hex, numberToHex, parseEther } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import { jobEscrowAbi } from "../../../chain/abi/job-escrow.ts";
+import { openChain } from "../../../chain/rpc.ts";
+import { systemClock } from "../../../chain/system-clock.ts";
+import {
+  openTransactionQueue,
+  type QueueEvent,
+  type RunningTransactionQueue,
+  type TransactionQueueOptions,
+} from "../../../chain/transactions/queue.ts";
+import { type TestChain, startAnvil, startHardhatChain } from "../../support/chain.ts";
+import { deployForTest } from "../../support/deployment.ts";
+import { memoryJournal } from "../../support/memory-journal.ts";
+import { countingRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
+import { until } from "../../support/until.ts";
+
+const receiver: Address = "0x00000000000000000000000000000000000a11ce";
+
+interface Opened {
+  readonly queue: RunningTransactionQueue;
+  readonly events: QueueEvent[];
+  readonly address: Address;
+  readonly journal: ReturnType<typeof memoryJournal>;
+}
+
+describe("the transaction queue", function () {
+  this.timeout(60_000);
+  let chain: TestChain;
+  let proxy: RpcProxy;
+  const closers: (() => Promise<void>)[] = [];
+
+  async function open(
+    account: number,
+    options: Partial<TransactionQueueOptions> & { readonly rpcUrl?: string } = {},
+  ): Promise<Opened> {
+    const events: QueueEvent[] = [];
+    const { key, address } = chain.account(account);
+    const connection = openChain({
+      url: options.rpcUrl ?? chain.rpcUrl,
+      clock: systemClock,
+      random: Math.random,
+      attempts: 2,
+    });
+    const journal = memoryJournal();
+    const queue = await openTransactionQueue({
+      client: connection.client,
+      account: privateKeyToAccount(key),
+      chainId: chain.chainId,
+      journal,
+      clock: systemClock,
+      random: Math.random,
+      pollMs: 20,
+      onEvent: (event) => events.push(event),
+      ...options,
+    });
+    closers.push(async () => {
+      await queue.close();
+      await connection.close();
+    });
+    return { queue, events, address, journal };
+  }
+
+  async function nonceOf(address: Address): Promise<number> {
+    return Number(await chain.rpc("eth_getTransactionCount", address, "latest"));
+  }
+
+  function submitMany(queue: RunningTransactionQueue, count: number, from = 0) {
+    return Array.from({ length: count }, async (_, index) => {
+      return await queue.submit({
+        key: `k${from + index}`,
+        kind: "test",
+        to: receiver,
+        data: numberToHex(from + index, { size: 32 }),
+      });
+    });
+  }
+
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+    proxy.setFault(undefined);
+  });
+
+  describe("on a Hardhat chain that mines a block per transaction", () => {
+    before(async () => {
+      chain = await startHardhatChain();
+      proxy = await countingRpcProxy(chain.rpcUrl);
+    });
+
+    after(async () => {
+      await proxy.stop();
+      await chain.stop();
+    });
+
+    it("sends fifty at once without a nonce gap, which this chain refuses", async () => {
+      const { queue, address } = await open(1);
+      const before = await nonceOf(address);
+      const outcomes = await Promise.all(submitMany(queue, 50));
+      expect(outcomes.map(({ status }) => status)).to.deep.equal(Array(50).fill("success"));
+      expect(await nonceOf(address)).to.equal(before + 50);
+      expect(queue.pending).to.equal(0);
+    });
+
+    it("sends one transaction for one key, however often it is asked", async () => {
+      const { queue, address } = await open(2);
+      const before = await nonceOf(address);
+      const request = { key: "same", kind: "test", to: receiver, data: "0x01" as Hex };
+      const [first, second] = await Promise.all([queue.submit(request), queue.submit(request)]);
+      const third = await queue.submit(request);
+      expect(await nonceOf(address)).to.equal(before + 1);
+      for (const outcome of [first, second, third, await queue.outcomeOf("same")]) {
+        expect(outcome?.status === "success" && outcome.hash).to.equal(first.status === "success" && first.hash);
+      }
+    });
+
+    it("finds out a revert by simulation, by its Solidity name and without spending a nonce", async () => {
+      const { escrow } = await deployForTest(chain);
+      const { queue, address } = await open(3);
+      const before = await nonceOf(address);
+      const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "withdraw", args: [5n, receiver] });
+      const outcome = await queue.submit({ key: "w", kind: "withdraw", to: escrow, data });
+      expect(outcome).to.include({ status: "reverted", hash: undefined, errorName: "InsufficientBalance" });
+      expect(outcome.status === "reverted" && outcome.errorArgs).to.deep.equal([address, 0n, 5n]);
+      expect(await nonceOf(address)).to.equal(before);
+    });
+
+    it("tells a revert that only mining showed", async () => {
+      const { escrow } = await deployForTest(chain);
+      const { queue } = await open(3, { rpcUrl: proxy.url });
+      proxy.setFault(({ method }) =>
+        method === "eth_estimateGas" ? { kind: "result", result: "0x30d40" } : undefined,
+      );
+      const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "withdraw", args: [5n, receiver] });
+      const outcome = await queue.submit({ key: "w2", kind: "withdraw", to: escrow, data });
+      expect(outcome.status).to.equal("reverted");
+      expect(outcome.status === "reverted" && outcome.hash).to.match(/^0x/);
+      expect(outcome.status === "reverted" && outcome.errorName).to.equal("InsufficientBalance");
+    });
+
+    it("needs at most four calls for a transaction", async () => {
+      const { queue } = await open(4, { rpcUrl: proxy.url });
+      await Promise.all(submitMany(queue, 1));
+      proxy.reset();
+      for (let index = 1; index <= 5; index += 1) await Promise.all(submitMany(queue, 1, index));
+      expect(proxy.total).to.be.at.most(5 * 4);
+    });
+
+    it("does not send twice when the node took the transaction and its answer was lost", async () => {
+      const { queue, address } = await open(5, { rpcUrl: proxy.url });
+      const before = await nonceOf(address);
+      let lost = 0;
+      proxy.setFault(({ method }) => {
+        if (method !== "eth_sendRawTransaction" || lost > 0) return undefined;
+        lost += 1;
+        return { kind: "drop-answer" };
+      });
+      const [outcome] = await Promise.all(submitMany(queue, 1));
+      expect(lost).to.equal(1);
+      expect(outcome?.status).to.equal("success");
+      expect(await nonceOf(address)).to.equal(before + 1);
+    });
+
+    it("waits out an RPC that is down, then goes on by itself", async () => {
+      const { queue } = await open(5, { rpcUrl: proxy.url });
+      let refused = 0;
+      proxy.setFault(() => {
+        refused += 1;
+        return refused < 12 ? { kind: "http", status: 503 } : undefined;
+      });
+      const [outcome] = await Promise.all(submitMany(queue, 1));
+      expect(outcome?.status).to.equal("success");
+    });
+
+    it("gives up a transaction that cannot be sent in time, and leaves no nonce behind", async () => {
+      const { queue, address } = await open(6, { rpcUrl: proxy.url });
+      const before = await nonceOf(address);
+      proxy.setFault(() => ({ kind: "http", status: 503 }));
+      const outcome = await queue.submit({ key: "late", kind: "test", to: receiver, data: "0x01", sendWithinMs: 100 });
+      expect(outcome.status).to.equal("abandoned");
+      proxy.setFault(undefined);
+      const again = await queue.submit({ key: "late", kind: "test", to: receiver, data: "0x01" });
+      expect(again.status).to.equal("success");
+      expect(await nonceOf(address)).to.equal(before + 1);
+    });
+
+    it("tolerates transactions that somebody else sends with the same key", async () => {
+      const { queue, address } = await open(7);
+      await Promise.all(submitMany(queue, 2));
+      await chain.rpc("eth_sendTransaction", { from: address, to: receiver, value: "0x1" });
+      await chain.rpc("eth_sendTransaction", { from: address, to: receiver, value: "0x1" });
+      const outcomes = await Promise.all(submitMany(queue, 5, 10));
+      expect(outcomes.map(({ status }) => status)).to.deep.equal(Array(5).fill("success"));
+    });
+
+    it("says that a wallet without ETH cannot send, instead of waiting for ever", async () => {
+      const { queue, address } = await open(8);
+      await chain.rpc("hardhat_setBalance", address, "0x0");
+      const outcome = await queue.submit({ key: "poor", kind: "test", to: receiver, data: "0x01" });
+      expect(outcome.status).to.equal("abandoned");
+      await chain.rpc("hardhat_setBalance", address, numberToHex(parseEther("1")));
+      const again = await queue.submit({ key: "poor", kind: "test", to: receiver, data: "0x01" });
+      expect(again.status).to.equal("success");
+    });
+  });
+
+  for (const [name, start] of [
+    ["Hardhat chain", async () => await startHardhatChain({ blockTimeMs: 300 })],
+    ["anvil chain", async () => await startAnvil({ blockTimeMs: 500 })],
+  ] as const) {
+    describe(`on a ${name} with blocks by the clock`, () => {
+      before(async () => {
+        chain = await start();
+        proxy = await countingRpcProxy(chain.rpcUrl);
+      });
+
+      after(async () => {
+        await proxy.stop();
+        await chain.stop();
+      });
+
+      it("puts many transactions into one block instead of waiting for each", async () => {
+        const { queue } = await open(1);
+        const outcomes = await Promise.all(submitMany(queue, 40));
+        const blocks = new Set(
+          outcomes.map((outcome) => (outcome.status === "success" ? outcome.receipt.blockNumber : -1n)),
+        );
+        expect(blocks.has(-1n)).to.equal(false);
+        expect(blocks.size).to.be.lessThan(20);
+      });
+
+      it("asks no more calls a poll for forty pending transactions than for one", async () => {
+        const { queue } = await open(2, { rpcUrl: proxy.url, pollMs: 10 });
+        const sent = submitMany(queue, 40);
+        await until("all are sent", () => proxy.count("eth_sendRawTransaction") === 40);
+        await Promise.all(sent);
+        expect(proxy.count("eth_getTransactionReceipt")).to.be.at.most(45);
+      });
+
+      it("waits for the confirmations that it was told", async () => {
+        const { queue } = await open(3, { confirmations: 3 });
+        const [outcome] = await Promise.all(submitMany(queue, 1));
+        if (outcome?.status !== "success") throw new Error("not mined");
+        const head = BigInt((await chain.rpc("eth_blockNumber")) as string);
+        expect(head >= outcome.receipt.blockNumber + 2n).to.equal(true);
+      });
+    });
+  }
+
+  describe("on an anvil chain that mines nothing by itself", () => {
+    before(async () => {
+      chain = await startAnvil({ extra: ["--no-mining"] });
+      proxy = await countingRpcProxy(chain.rpcUrl);
+    });
+
+    after(async () => {
+      await proxy.stop();
+      await chain.stop();
+    });
+
+    it("sends a stuck transaction again on the same nonce at a higher fee, and only that one is mined", async () => {
+      const { queue, events, address } = await open(1, { stuckAfterMs: 150 });
+      const before = await nonceOf(address);
+      const sent = submitMany(queue, 2);
+      await until("the lowest nonce is bumped", () => events.filter(({ type }) => type === "bumped").length >= 2);
+      await chain.rpc("evm_mine");
+      const outcomes = await Promise.all(sent);
+      expect(outcomes.map(({ status }) => status)).to.deep.equal(["success", "success"]);
+      expect(await nonceOf(address)).to.equal(before + 2);
+    });
+
+    it("stops raising at the cap, says so, and is still mined", async () => {
+      const { queue, events } = await open(2, { stuckAfterMs: 100, feeCap: 3_500_000_000n });
+      const sent = submitMany(queue, 1);
+      await until("the cap is reached", () => events.some(({ type }) => type === "fee_cap_reached"));
+      await chain.rpc("evm_mine");
+      expect((await Promise.all(sent))[0]?.status).to.equal("success");
+    });
+
+    it("puts a transaction that the pool has dropped back into it", async () => {
+      const { queue, journal } = await open(3, { stuckAfterMs: 200 });
+      const sent = submitMany(queue, 1);
+      const hash = await until("it is sent", async () => {
+        const row = await journal.transaction("k0");
+        const first = row?.hashes[0];
+        return first !== undefined && (await chain.rpc("eth_getTransactionByHash", first)) !== null ? first : undefined;
+      });
+      await chain.rpc("anvil_dropTransaction", hash);
+      await until("it is back", async () => {
+        const row = await journal.transaction("k0");
+        const last = row?.hashes.at(-1);
+        return last !== hash && (await chain.rpc("eth_getTransactionByHash", last)) !== null;
+      });
+      await chain.rpc("evm_mine");
+      expect((await Promise.all(sent))[0]?.status).to.equal("success");
+    });
+
+    it("gives its transaction another nonce when a foreign one took its place", async () => {
+      const { queue, events, address, journal } = await open(4, { stuckAfterMs: 60_000 });
+      const sent = submitMany(queue, 1);
+      const hash = await until("it is sent", async () => {
+        const first = (await journal.transaction("k0"))?.hashes[0];
+        return first !== undefined && (await chain.rpc("eth_getTransactionByHash", first)) !== null ? first : undefined;
+      });
+      await chain.rpc("anvil_dropTransaction", hash);
+      await chain.rpc("eth_sendTransaction", { from: address, to: receiver, value: "0x1" });
+      await chain.rpc("evm_mine");
+      await until("the loss is seen", () => events.some(({ type }) => type === "foreign_nonce"));
+      await until("it is sent anew", async () => ((await journal.transaction("k0"))?.nonce ?? 0) > 0);
+      await until("it is pooled", async () => {
+        const last = (await journal.transaction("k0"))?.hashes.at(-1);
+        return last !== undefined && (await chain.rpc("eth_getTransactionByHash", last)) !== null;
+      });
+      await chain.rpc("evm_mine");
+      expect((await Promise.all(sent))[0]?.status).to.equal("success");
+    });
+  });
+});

@@ -1,0 +1,22 @@
+import type { JournaledIntent, TransactionJournal } from "../../chain/transactions/transaction-journal.ts";
+
+/** A journal that forgets with the process, for tests that do not restart. */
+export function memoryJournal(): TransactionJournal {
+  const rows = new Map<string, JournaledIntent>();
+  return {
+    insertTransaction: async (row) => {
+      await Promise.resolve();
+      if (rows.has(row.key)) return false;
+      rows.set(row.key, row);
+      return true;
+    },
+    updateTransaction: async (key, change) => {
+      await Promise.resolve();
+      const row = rows.get(key);
+      if (row === undefined) throw new Error(`no intent ${key}`);
+      rows.set(key, { ...row, ...change });
+    },
+    transaction: async (key) => await Promise.resolve(rows.get(key)),
+    openTransactions: async () => await Promise.resolve([]),
+  };
+}
