@@ -5,7 +5,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { authorizationTypedData } from "../../protocol/messages.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Prices } from "../../protocol/money.ts";
-import type { Backend } from "../backend/backends.ts";
+import type { Backend } from "../upstream/backends.ts";
 import { ProviderError } from "../errors.ts";
 import { type JobReader, readPostedJob } from "../escrow/job-reader.ts";
 import type { OnChainJob } from "../escrow/on-chain-job.ts";

@@ -59,7 +59,10 @@ export function checkJob(check: JobCheck): void {
     throw new ProviderError("deadline_too_close", `the deadline leaves less than ${check.minRemainingSeconds} s`);
   }
   if (job.maxPayment < lowerCost(request, job.prices, offered.contextLength)) {
-    throw new ProviderError("insufficient_payment", "the job's largest payment does not cover its prompt and max_tokens");
+    throw new ProviderError(
+      "insufficient_payment",
+      "the job's largest payment does not cover its prompt and max_tokens",
+    );
   }
 }
 

@@ -180,7 +180,7 @@ export class JobEventFollower {
   async #block(which: "latest" | bigint): Promise<Head | undefined> {
     const parameter = which === "latest" ? which : numberToHex(which);
     const block = await this.#options.client.request({ method: "eth_getBlockByNumber", params: [parameter, false] });
-    if (block?.hash == null || block.number == null) return undefined;
+    if (block === null || block.hash === null || block.number === null) return undefined;
     return {
       number: BigInt(block.number),
       hash: block.hash,
@@ -194,9 +194,7 @@ export class JobEventFollower {
       this.#topics.map(async (topics) => {
         const raw = await this.#options.client.request({
           method: "eth_getLogs",
-          params: [
-            { address: this.#options.escrow, topics, fromBlock: numberToHex(from), toBlock: numberToHex(to) },
-          ],
+          params: [{ address: this.#options.escrow, topics, fromBlock: numberToHex(from), toBlock: numberToHex(to) }],
         });
         return raw.map((log) => formatLog(log));
       }),
@@ -207,14 +205,21 @@ export class JobEventFollower {
   }
 }
 
-const endEvents = ["JobCompleted", "JobDeclined", "JobCancelRequested", "JobCancelled", "JobExpired", "JobSlashed"] as const;
+const endEvents = [
+  "JobCompleted",
+  "JobDeclined",
+  "JobCancelRequested",
+  "JobCancelled",
+  "JobExpired",
+  "JobSlashed",
+] as const;
 
 /** Two filters: the provider is the third indexed field of a post and the second of everything else. */
 function topicFilters(provider: Address) {
   const post = encodeEventTopics({ abi: jobEscrowAbi, eventName: "JobPosted", args: { provider } });
   const ends = endEvents.map((eventName) => encodeEventTopics({ abi: jobEscrowAbi, eventName, args: { provider } }));
   const rest = ends[0]?.slice(1) ?? [];
-  return [post, [ends.map(([selector]) => selector as Hex), ...rest]] as readonly (readonly LogTopic[])[] as LogTopic[][];
+  return [post, [ends.map(([selector]) => selector), ...rest]] as readonly (readonly LogTopic[])[] as LogTopic[][];
 }
 
 function eventOf(log: EscrowLog): JobEvent | undefined {

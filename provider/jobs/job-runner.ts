@@ -7,11 +7,11 @@ import { formatSse, formatSseComment, sseContentType } from "../../protocol/sse.
 import { sameUsage, type Usage } from "../../protocol/usage.ts";
 import { encodeDelivered, usageCommentPrefix, wireHeaders } from "../../protocol/wire.ts";
 import type { AdmittedJob } from "../admission/admission.ts";
-import { failureOf, openAnswer, RunAbort } from "../backend/answer.ts";
-import { backendBody } from "../backend/backend-request.ts";
-import { readJsonAnswer, singleHeader } from "../backend/read-json-answer.ts";
-import { relayStream } from "../backend/relay-stream.ts";
-import { type MeteredUsage, UsageMeter, usageOfAnswer } from "../backend/usage-meter.ts";
+import { failureOf, openAnswer, RunAbort } from "../upstream/answer.ts";
+import { backendBody } from "../upstream/backend-request.ts";
+import { readJsonAnswer, singleHeader } from "../upstream/read-json-answer.ts";
+import { relayStream } from "../upstream/relay-stream.ts";
+import { type MeteredUsage, UsageMeter, usageOfAnswer } from "../upstream/usage-meter.ts";
 import { ProviderError } from "../errors.ts";
 import type { Delivery } from "../settlement/job.ts";
 import type { JobBook } from "../settlement/job-book.ts";
@@ -20,7 +20,14 @@ import type { StreamStatistics } from "../statistics/model-statistics.ts";
 import type { LiveJobs } from "./live-jobs.ts";
 
 /** How a run ended, as a bounded word: also a metric label. */
-export type RunOutcome = "delivered" | "cut_by_backend" | "cut_by_gateway" | "cut_by_deadline" | "cut_by_drain" | "rejected" | "failed";
+export type RunOutcome =
+  | "delivered"
+  | "cut_by_backend"
+  | "cut_by_gateway"
+  | "cut_by_deadline"
+  | "cut_by_drain"
+  | "rejected"
+  | "failed";
 
 /** What a run tells the outside. */
 export interface RunEvents {
@@ -175,7 +182,11 @@ class Run {
         this.#target.response.destroy();
         return cutBy(this.#abort.cause);
       }
-      throw failureOf(new Error("the backend's stream was cut before its first token"), this.#abort, this.#admitted.backend.health);
+      throw failureOf(
+        new Error("the backend's stream was cut before its first token"),
+        this.#abort,
+        this.#admitted.backend.health,
+      );
     }
     await this.#deliver(metered, this.#hasher.digest(), true);
     breakOff(this.#target.response, this.#options.clock);
@@ -210,7 +221,8 @@ class Run {
   async #open(limitMs: number | undefined) {
     const { clock } = this.#options;
     const { request, offering, body, backend } = this.#admitted;
-    const cancel = limitMs === undefined ? () => undefined : clock.after(limitMs, () => this.#abort.abort("first_byte_timeout"));
+    const cancel =
+      limitMs === undefined ? () => undefined : clock.after(limitMs, () => this.#abort.abort("first_byte_timeout"));
     try {
       const accept = request.stream ? "text/event-stream" : "application/json";
       const headers = {
@@ -258,7 +270,9 @@ class Run {
   async #fail(error: unknown): Promise<void> {
     const { response } = this.#target;
     const shown =
-      error instanceof ProviderError ? error : new ProviderError("backend_unavailable", "the provider failed", { cause: error });
+      error instanceof ProviderError
+        ? error
+        : new ProviderError("backend_unavailable", "the provider failed", { cause: error });
     try {
       await this.#giveBack(this.#abort.cause === "gateway" ? "gateway" : shown.code);
     } finally {
@@ -284,7 +298,9 @@ class Run {
         if (this.#meter.hasOutput && (saved === undefined || !sameUsage(saved, usage))) {
           saved = usage;
           book
-            .change(this.#admitted.jobId, (job) => (job.stage === "accepted" ? { ...job, checkpoint: usage } : undefined))
+            .change(this.#admitted.jobId, (job) =>
+              job.stage === "accepted" ? { ...job, checkpoint: usage } : undefined,
+            )
             .catch(() => {
               // The end of the stream writes too, and its failure is seen.
             });

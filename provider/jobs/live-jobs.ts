@@ -1,5 +1,5 @@
 import type { Hex } from "viem";
-import type { AbortCause, RunAbort } from "../backend/answer.ts";
+import type { AbortCause, RunAbort } from "../upstream/answer.ts";
 
 /** A job whose stream runs in this process. */
 interface LiveJob {

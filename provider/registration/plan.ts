@@ -29,7 +29,13 @@ export interface FoundPublication {
 /** One transaction of a publication. */
 export type PublicationStep =
   | { readonly kind: "approve"; readonly amount: bigint }
-  | { readonly kind: "register"; readonly operator: Address; readonly payout: Address; readonly endpoint: string; readonly stake: bigint }
+  | {
+      readonly kind: "register";
+      readonly operator: Address;
+      readonly payout: Address;
+      readonly endpoint: string;
+      readonly stake: bigint;
+    }
   | { readonly kind: "addStake"; readonly amount: bigint }
   | { readonly kind: "reactivate" }
   | { readonly kind: "setMaxConcurrentJobs"; readonly maxConcurrentJobs: number }
@@ -59,7 +65,8 @@ export function planPublication(found: FoundPublication, wanted: WantedPublicati
   if (provider === undefined) {
     if (!isOwner) return stopped("the owner is not registered; it must register with this node's key as operator");
     const stake = wanted.stake > rules.minStake ? wanted.stake : rules.minStake;
-    if (found.balance < stake) return stopped(`the wallet holds ${found.balance} of the ${stake} wei of stake to register with`);
+    if (found.balance < stake)
+      return stopped(`the wallet holds ${found.balance} of the ${stake} wei of stake to register with`);
     if (found.allowance < stake) steps.push({ kind: "approve", amount: stake });
     const { operator, payout, endpoint } = wanted;
     steps.push({ kind: "register", operator, payout, endpoint, stake });

@@ -15,7 +15,11 @@ export interface PublicationTarget {
  * @param state Names the state of the chain that the step starts from and the attempt: after a crash the same step is the same
  * transaction, and the same step later is another.
  */
-export function publicationRequest(target: PublicationTarget, step: PublicationStep, state: string): TransactionRequest {
+export function publicationRequest(
+  target: PublicationTarget,
+  step: PublicationStep,
+  state: string,
+): TransactionRequest {
   const data = encode(step, target.registry);
   return {
     key: `publish:${step.kind}:${keccak256(data)}:${state}`,

@@ -14,8 +14,8 @@ export class PublicationError extends Error {
 export interface Published {
   readonly provider: RegisteredProvider;
   readonly offerings: ReadonlyMap<string, PublishedOffering>;
-  /** Transactions that it took. */
-  readonly transactions: number;
+  /** Kinds of the transactions that it took, in order. */
+  readonly transactions: readonly string[];
   readonly warnings: readonly string[];
 }
 
@@ -86,7 +86,7 @@ export class Publisher {
     return {
       provider: now.provider,
       offerings: now.offerings,
-      transactions: plan.steps.length,
+      transactions: plan.steps.map((step) => step.kind),
       warnings: plan.warnings,
     };
   }

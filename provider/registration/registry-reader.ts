@@ -108,10 +108,7 @@ export class RegistryReader {
   }
 
   /** Tokens of an account, and how many of them the registry may take. */
-  async tokens(
-    token: Address,
-    account: Address,
-  ): Promise<{ readonly balance: bigint; readonly allowance: bigint }> {
+  async tokens(token: Address, account: Address): Promise<{ readonly balance: bigint; readonly allowance: bigint }> {
     const contract = { address: token, abi: erc20Abi } as const;
     const [balance, allowance] = await Promise.all([
       this.#client.readContract({ ...contract, functionName: "balanceOf", args: [account] }),

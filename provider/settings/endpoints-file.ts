@@ -3,7 +3,7 @@ import { z } from "zod";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import { maxUint96 } from "../../protocol/money.ts";
 import type { Environment } from "../../protocol/settings.ts";
-import { type BackendConfig, backendBaseUrl } from "../backend/backend-config.ts";
+import { type BackendConfig, backendBaseUrl } from "../upstream/backend-config.ts";
 import type { EndpointsConfig, OfferingConfig } from "./endpoints-source.ts";
 import { Secret } from "./secret.ts";
 

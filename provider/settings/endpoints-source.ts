@@ -1,7 +1,7 @@
 import type { Hex } from "viem";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Prices } from "../../protocol/money.ts";
-import { type BackendConfig, backendBaseUrl } from "../backend/backend-config.ts";
+import { type BackendConfig, backendBaseUrl } from "../upstream/backend-config.ts";
 import { Secret } from "./secret.ts";
 
 /** One model that the node sells. */

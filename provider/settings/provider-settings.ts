@@ -1,8 +1,6 @@
 import type { Address } from "viem";
 import {
   type ChainSettings,
-
-
   chainSettingsShape,
   checkChainVariables,
   loadChainSettings,
@@ -200,4 +198,3 @@ function endpointsSource(variables: ProviderVariables): EndpointsSource {
   };
   return { kind: "simple", endpoints: simpleEndpoints(simple) };
 }
-

@@ -289,10 +289,7 @@ export class Settler {
     }));
   }
 
-  async #change(
-    jobId: Hex,
-    change: (job: ProviderJob) => ProviderJob | undefined,
-  ): Promise<ProviderJob | undefined> {
+  async #change(jobId: Hex, change: (job: ProviderJob) => ProviderJob | undefined): Promise<ProviderJob | undefined> {
     const result = await this.#options.book.change(jobId, change);
     return result?.changed === true ? result.job : undefined;
   }

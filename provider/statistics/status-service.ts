@@ -35,7 +35,9 @@ export class StatusService {
   #lastContent = "";
   #cancelSend: (() => void) | undefined;
   #cancelHeartbeat: () => void = () => undefined;
-  #recent: { readonly at: number; readonly content: string; readonly signed: Promise<SignedProviderStatus> } | undefined;
+  #recent:
+    | { readonly at: number; readonly content: string; readonly signed: Promise<SignedProviderStatus> }
+    | undefined;
   #isClosed = false;
 
   constructor(options: StatusServiceOptions) {

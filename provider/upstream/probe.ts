@@ -38,7 +38,10 @@ export class BackendProbe {
       }
       const status = isAbsent(health.status) ? models.status : health.status;
       const isRefused = status === 401 || status === 403;
-      return { healthy: false, reason: isRefused ? "the backend refuses the API key" : `the backend answers ${status}` };
+      return {
+        healthy: false,
+        reason: isRefused ? "the backend refuses the API key" : `the backend answers ${status}`,
+      };
     } catch (error) {
       return { healthy: false, reason: `the backend is ${backendFailure(error)}` };
     }

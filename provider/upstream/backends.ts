@@ -74,7 +74,10 @@ export class Backends {
     const backends = [...this.#backends.values()];
     this.#backends = new Map();
     for (const backend of backends) backend.health.stop();
-    await Promise.allSettled([...backends.map(async (backend) => await backend.connection.destroy()), ...this.#closing]);
+    await Promise.allSettled([
+      ...backends.map(async (backend) => await backend.connection.destroy()),
+      ...this.#closing,
+    ]);
   }
 
   #retire(backend: OpenBackend): void {

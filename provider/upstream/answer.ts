@@ -81,7 +81,8 @@ export function failureOf(error: unknown, abort: RunAbort, health: BackendHealth
   }
   const failure = backendFailure(error);
   if (failure === "unreachable") health.connectionFailed("the backend is unreachable");
-  if (failure === "timeout") return new ProviderError("backend_timeout", "the backend did not answer in time", { cause: error });
+  if (failure === "timeout")
+    return new ProviderError("backend_timeout", "the backend did not answer in time", { cause: error });
   return new ProviderError("backend_unavailable", "the backend could not be reached", { cause: error });
 }
 

@@ -1,0 +1,311 @@
+import type { Address, PublicClient } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
+import type { Clock, Random } from "../../protocol/clock.ts";
+import type { Journal } from "../../store/journal.ts";
+import { JobEventFollower } from "../escrow/event-follower.ts";
+import { escrowJobReader, type JobReader } from "../escrow/job-reader.ts";
+import type { LiveJobs } from "../jobs/live-jobs.ts";
+import type { NodeLog } from "./log.ts";
+import type { ProviderMetrics } from "../metrics.ts";
+import { Heartbeat, heartbeatInterval } from "../registration/heartbeat.ts";
+import type { WantedPublication } from "../registration/plan.ts";
+import { PublicationLoop } from "../registration/publication-loop.ts";
+import { type Published, Publisher } from "../registration/publisher.ts";
+import { RegistryReader } from "../registration/registry-reader.ts";
+import { verifyChain } from "../registration/verify-chain.ts";
+import type { ProviderSettings } from "../settings/provider-settings.ts";
+import { ChainEvents } from "../settlement/chain-events.ts";
+import type { JobBook } from "../settlement/job-book.ts";
+import { recoverStreams } from "../settlement/recover.ts";
+import { Settler } from "../settlement/settler.ts";
+import { ProviderSigner } from "../signer.ts";
+
+/** What the chain side needs of the node. */
+export interface ChainSideOptions {
+  readonly settings: ProviderSettings;
+  readonly client: PublicClient;
+  readonly journal: Journal;
+  readonly book: JobBook;
+  readonly live: LiveJobs;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: NodeLog;
+  readonly metrics: ProviderMetrics;
+  /** What to publish, without the parts that the key decides. */
+  readonly wanted: () => Pick<WantedPublication, "endpoint" | "maxConcurrentJobs" | "offerings">;
+  readonly isHealthy: () => boolean;
+  readonly isDraining: () => boolean;
+  readonly crashPoint?: (point: string, key: string) => void;
+}
+
+/** Ms between two comparisons of the journal's open jobs with the chain's. */
+const reconcileMs = 60_000;
+
+/** All of a node that needs the chain: its identity, publication, heartbeat, events and settlement. */
+export class ChainSide {
+  readonly #options: ChainSideOptions;
+  readonly owner: Address;
+  readonly signer: ProviderSigner;
+  readonly reader: JobReader;
+  readonly #registry: RegistryReader;
+  readonly #queue: RunningTransactionQueue;
+  readonly #publisher: Publisher;
+  readonly #publication: PublicationLoop;
+  readonly #heartbeat: Heartbeat;
+  readonly #follower: JobEventFollower;
+  readonly #settler: Settler;
+  #published: Published | undefined;
+  #publicationError: string | undefined;
+  #drift: number | undefined;
+  #cancelReconcile: () => void = () => undefined;
+
+  private constructor(options: ChainSideOptions, parts: ChainParts) {
+    this.#options = options;
+    const { settings, client, journal, book, live, clock, random, log, metrics } = options;
+    const { target, pollMs } = settings.chain;
+    const { owner, queue, registry, rules } = parts;
+    this.owner = owner;
+    this.#queue = queue;
+    this.#registry = registry;
+    this.signer = new ProviderSigner(
+      settings.chain.privateKey,
+      { chainId: target.chainId, escrow: target.escrow },
+      owner,
+    );
+    this.reader = escrowJobReader(client, target.escrow);
+    this.#publisher = new Publisher({ reader: registry, queue, registry: target.registry, owner, rules });
+    this.#publication = new PublicationLoop({
+      publisher: this.#publisher,
+      wanted: () => ({
+        ...options.wanted(),
+        operator: queue.address,
+        payout: settings.payout ?? owner,
+        stake: settings.stake,
+        reactivate: settings.reactivate,
+      }),
+      clock,
+      random,
+      onPublished: (published) => this.#onPublished(published),
+      onError: (error) => this.#onPublicationError(error),
+    });
+    this.#heartbeat = new Heartbeat({
+      reader: registry,
+      queue,
+      registry: target.registry,
+      owner,
+      clock,
+      intervalMs: heartbeatInterval(settings.heartbeatIntervalMs, rules.timeToLive),
+      chainTime: () => this.chainTime(),
+      isHealthy: options.isHealthy,
+      onBeat: () => metrics.published("heartbeat"),
+      onError: (error) => log.fault("heartbeat", error),
+    });
+    this.#settler = new Settler({
+      book,
+      queue,
+      reader: this.reader,
+      escrow: target.escrow,
+      clock,
+      policy: {
+        receiptGraceMs: settings.receiptGraceMs,
+        settleMarginSeconds: settings.settleMarginSeconds,
+        unfetchedDeclineMs: settings.unfetchedDeclineMs,
+      },
+      batch: settings.settleBatch,
+      windowMs: settings.settleWindowMs,
+      events: {
+        ended: (job) => {
+          metrics.ended(job.stage, job.reason ?? "", BigInt(job.payment ?? "0"));
+          log.info("job ended", { jobId: job.jobId, stage: job.stage, payment: job.payment, reason: job.reason });
+        },
+        failed: (job, reason) => {
+          metrics.settlementFailed(reason);
+          log.warn("a settlement had no effect", { jobId: job.jobId, error: reason, attempts: job.attempts });
+        },
+        unexpected: (error) => log.fault("settlement", error),
+      },
+    });
+    const events = new ChainEvents({
+      book,
+      settler: this.#settler,
+      queue,
+      escrow: target.escrow,
+      clock,
+      isLive: (jobId) => live.has(jobId),
+      isDraining: options.isDraining,
+      onError: (error) => log.fault("ack", error),
+    });
+    this.#follower = new JobEventFollower({
+      client,
+      escrow: target.escrow,
+      provider: owner,
+      chainId: target.chainId,
+      journal,
+      clock,
+      pollMs,
+      firstBlock: parts.firstBlock,
+      onEvent: async (event) => await events.take(event),
+      onPoll: (error) => {
+        queue.poke();
+        if (error !== undefined) log.fault("events", error);
+      },
+    });
+  }
+
+  /**
+   * Verifies the chain, finds out who the node is, and opens the transaction queue.
+   *
+   * @throws WrongChainError, or chain errors when the chain cannot be asked.
+   */
+  static async open(options: ChainSideOptions): Promise<ChainSide> {
+    const { settings, client, journal, clock, random, log } = options;
+    const { target, privateKey, pollMs, confirmations, feeBumpMs, maxFeePerGas } = settings.chain;
+    await verifyChain(client, target);
+    const registry = new RegistryReader(client, target.registry);
+    const rules = await registry.rules();
+    const account = privateKeyToAccount(privateKey);
+    const owner = settings.owner ?? (await registry.ownerOfOperator(account.address)) ?? account.address;
+    const provider = await registry.provider(owner);
+    const queue = await openTransactionQueue({
+      client,
+      account,
+      chainId: target.chainId,
+      journal,
+      clock,
+      random,
+      confirmations,
+      pollMs,
+      stuckAfterMs: feeBumpMs,
+      ...(maxFeePerGas === undefined ? {} : { feeCap: maxFeePerGas }),
+      ...(options.crashPoint === undefined ? {} : { crashPoint: options.crashPoint }),
+      onEvent: ({ type, ...fields }) => log.warn(`transaction ${type}`, { ...fields, key: undefined }),
+    });
+    // Jobs of a provider that this journal does not know of are found from their events; a new provider has none.
+    const firstBlock = (provider?.openJobs ?? 0) > 0 ? BigInt(target.deployedAtBlock ?? 0) : undefined;
+    return new ChainSide(options, { owner, queue, registry, rules, firstBlock });
+  }
+
+  /** Publishes, recovers the journal, and goes on with events, settlement and heartbeats until closed. */
+  async start(): Promise<void> {
+    const { book, clock, log } = this.#options;
+    await this.#publication.request();
+    const recovered = await recoverStreams(book, this.signer, clock);
+    if (recovered > 0) log.warn("took up streams of an earlier process", { jobs: recovered });
+    await this.#follower.start();
+    await this.#settler.start();
+    this.#heartbeat.start(this.#published?.provider.lastSeen ?? 0);
+    this.#scheduleReconcile();
+  }
+
+  /** Chain time of the newest block seen, Unix seconds; 0 before the first. */
+  chainTime(): number {
+    return this.#follower.head?.timestamp ?? 0;
+  }
+
+  /** Number of the newest block seen. */
+  get block(): number | undefined {
+    const number = this.#follower.head?.number;
+    return number === undefined ? undefined : Number(number);
+  }
+
+  /** Open jobs on chain less those in the journal, at the last comparison. */
+  get drift(): number | undefined {
+    return this.#drift;
+  }
+
+  get pendingTransactions(): number {
+    return this.#queue.pending;
+  }
+
+  /** Why gateways cannot find the provider on chain; undefined when they can. */
+  get unpublished(): string | undefined {
+    if (this.#published === undefined) return this.#publicationError ?? "nothing is published yet";
+    return this.#published.provider.active ? undefined : "the provider is deactivated on chain";
+  }
+
+  /** Prices of one of our own offering records. */
+  record(offeringId: number) {
+    return this.#publisher.record(offeringId);
+  }
+
+  /** Publishes what changed; resolves after the first attempt. */
+  async publish(): Promise<void> {
+    await this.#publication.request();
+  }
+
+  /** Declines every posted job that was not begun. */
+  async declineUnbegun(): Promise<void> {
+    await this.#changeAll("posted", (job) => ({ ...job, stage: "declining", reason: "draining" }));
+  }
+
+  /** Claims what was delivered without waiting for receipts any longer. */
+  async claimDelivered(): Promise<void> {
+    await this.#changeAll("delivered", (job) => ({ ...job, claimNow: true }));
+  }
+
+  async #changeAll(stage: string, change: Parameters<JobBook["change"]>[1]): Promise<void> {
+    const { book } = this.#options;
+    const jobs = book.openJobs().filter((job) => job.stage === stage);
+    await Promise.all(
+      jobs.map(async ({ jobId }) => await book.change(jobId, (job) => (job.stage === stage ? change(job) : undefined))),
+    );
+  }
+
+  /** Stops everything; what is under way stays in the journal. */
+  async close(): Promise<void> {
+    this.#cancelReconcile();
+    this.#settler.close();
+    await this.#queue.close();
+    await Promise.allSettled([
+      this.#publication.stop(),
+      this.#heartbeat.stop(),
+      this.#follower.stop(),
+      this.#settler.idle(),
+    ]);
+  }
+
+  #onPublished(published: Published): void {
+    const { log, metrics } = this.#options;
+    this.#published = published;
+    this.#publicationError = undefined;
+    for (const warning of published.warnings) log.warn(warning, {});
+    for (const kind of published.transactions) metrics.published(kind);
+    log.info("published", {
+      provider: this.owner,
+      maxConcurrentJobs: published.provider.maxConcurrentJobs,
+      models: [...published.offerings.keys()],
+      transactions: published.transactions,
+    });
+  }
+
+  #onPublicationError(error: unknown): void {
+    this.#publicationError = error instanceof Error ? error.message : String(error);
+    this.#options.log.fault("publication", error);
+  }
+
+  #scheduleReconcile(): void {
+    this.#cancelReconcile = this.#options.clock.after(reconcileMs, () => {
+      void this.#reconcile().finally(() => this.#scheduleReconcile());
+    });
+  }
+
+  async #reconcile(): Promise<void> {
+    const { book, log } = this.#options;
+    try {
+      const provider = await this.#registry.provider(this.owner);
+      this.#drift = (provider?.openJobs ?? 0) - book.openJobs().length;
+    } catch (error) {
+      log.fault("reconcile", error);
+    }
+  }
+}
+
+/** What `open` found. */
+interface ChainParts {
+  readonly owner: Address;
+  readonly queue: RunningTransactionQueue;
+  readonly registry: RegistryReader;
+  readonly rules: Awaited<ReturnType<RegistryReader["rules"]>>;
+  readonly firstBlock: bigint | undefined;
+}

@@ -1,0 +1,454 @@
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Address } from "viem";
+import { backoffDelay } from "../../chain/backoff.ts";
+import { type ChainConnection, openChain } from "../../chain/rpc.ts";
+import type { Clock, Random } from "../../protocol/clock.ts";
+import type { Journal } from "../../store/journal.ts";
+import { openSqliteJournal } from "../../store/sqlite-journal.ts";
+import { Admission } from "../admission/admission.ts";
+import { clientSignatures } from "../admission/client-signature.ts";
+import { Slots } from "../admission/slots.ts";
+import { Backends } from "../upstream/backends.ts";
+import type { ProbeRhythm } from "../upstream/health.ts";
+import { ProviderError } from "../errors.ts";
+import { openServer, type ProviderHandlers, type ProviderServer, type RunCall } from "../http/server.ts";
+import { JobRunner } from "../jobs/job-runner.ts";
+import { jobView } from "../jobs/job-view.ts";
+import { LiveJobs } from "../jobs/live-jobs.ts";
+import { ReceiptDesk } from "../jobs/receipt-desk.ts";
+import { ProviderMetrics } from "../metrics.ts";
+import { WrongChainError } from "../registration/verify-chain.ts";
+import { type EndpointsStore, openEndpointsStore } from "../settings/endpoints-store.ts";
+import type { OfferingConfig } from "../settings/endpoints-source.ts";
+import type { ProviderSettings } from "../settings/provider-settings.ts";
+import type { JobStage } from "../settlement/job.ts";
+import { JobBook } from "../settlement/job-book.ts";
+import { unsignedClaim } from "../settlement/next-step.ts";
+import { type BoardEntry, StatisticsBoard } from "../statistics/statistics-board.ts";
+import { StatusService } from "../statistics/status-service.ts";
+import { ChainSide } from "./chain-side.ts";
+import { describe, type NodeLog, nodeLog } from "./log.ts";
+
+/** What a node is given. */
+export interface NodeParts {
+  readonly settings: ProviderSettings;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly probeRhythm?: ProbeRhythm;
+  /** Called at named places of a job's life; a kill test ends the process there. */
+  readonly crashPoint?: (point: string, key: string) => void;
+}
+
+/** What needs to know who the provider is: there once the chain was asked. */
+interface Services {
+  readonly side: ChainSide;
+  readonly admission: Admission;
+  readonly runner: JobRunner;
+  readonly desk: ReceiptDesk;
+  readonly status: StatusService;
+}
+
+const bringUpBackoff = { baseMs: 500, maxMs: 15_000 };
+/** After the drain time, how long claims may still take. */
+const lastClaimsMs = 15_000;
+
+/** One provider node: its parts and their life from start to drain. */
+export class ProviderNode {
+  readonly #parts: NodeParts;
+  readonly #journal: Journal;
+  readonly #chain: ChainConnection;
+  readonly #book: JobBook;
+  readonly #live = new LiveJobs();
+  readonly #board = new StatisticsBoard();
+  readonly #backends: Backends;
+  readonly #slots: Slots;
+  readonly #metrics: ProviderMetrics;
+  readonly #log: NodeLog;
+  #endpoints: EndpointsStore | undefined;
+  #server: ProviderServer | undefined;
+  #endpoint = "";
+  #services: Services | undefined;
+  #startError: string | undefined;
+  #cancelBringUp: () => void = () => undefined;
+  #bringUpFailures = 0;
+  #isDraining = false;
+  #isClosing = false;
+
+  private constructor(parts: NodeParts, journal: Journal, chain: ChainConnection) {
+    this.#parts = parts;
+    this.#journal = journal;
+    this.#chain = chain;
+    const { clock } = parts;
+    this.#book = new JobBook(journal, clock);
+    this.#backends = new Backends({
+      clock,
+      mint: () => this.#mint(),
+      changed: () => this.#changed(),
+      ...(parts.probeRhythm === undefined ? {} : { rhythm: parts.probeRhythm }),
+    });
+    this.#slots = new Slots(() => ({
+      total: this.#maxConcurrentJobs(),
+      ofBackend: (name) => this.#endpoints?.current.backends.get(name)?.maxConcurrent ?? 0,
+    }));
+    this.#metrics = this.#openMetrics();
+    this.#log = nodeLog(parts.logger, this.#metrics);
+  }
+
+  /** Opens journal, backends and port, then makes a first attempt at the chain. */
+  static async start(parts: NodeParts): Promise<ProviderNode> {
+    const { settings, clock, random } = parts;
+    const { rpcUrl, rpcTimeoutMs, dataDir } = settings.chain;
+    const journal = await openSqliteJournal(join(dataDir, "provider.sqlite"));
+    const chain = openChain({ url: rpcUrl, clock, random, timeoutMs: rpcTimeoutMs });
+    const node = new ProviderNode(parts, journal, chain);
+    try {
+      await node.#open();
+      await node.#bringUp(true);
+      return node;
+    } catch (error) {
+      await node.#release();
+      throw error;
+    }
+  }
+
+  /** The provider's identity; undefined until the chain could be asked. */
+  get address(): Address | undefined {
+    return this.#services?.side.owner;
+  }
+
+  /** Where the node listens. */
+  get url(): string {
+    const { host } = this.#parts.settings;
+    return `http://${host.includes(":") ? `[${host}]` : host}:${this.#server?.port ?? 0}`;
+  }
+
+  /** Where gateways are told to call. */
+  get endpoint(): string {
+    return this.#endpoint;
+  }
+
+  /** Why no request can be admitted now, or gateways cannot find the node; undefined when all is well. */
+  notReady(): string | undefined {
+    if (this.#isDraining) return "draining";
+    if (this.#services === undefined) return this.#startError ?? "starting";
+    if (!this.#isHealthy()) return "no backend works";
+    return this.#services.side.unpublished;
+  }
+
+  /** Reads the endpoints file again. */
+  async reload(): Promise<void> {
+    await this.#endpoints?.reload();
+  }
+
+  /**
+   * Drains and stops: admits nothing, gives back what was not begun, lets answers end and settles them, each within bounds. The
+   * provider stays registered.
+   */
+  async close(): Promise<void> {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    this.#isDraining = true;
+    this.#cancelBringUp();
+    this.#changed();
+    const { settings } = this.#parts;
+    const log = this.#log;
+    log.info("draining", { running: this.#live.size, open: this.#book.openJobs().length });
+    const side = this.#services?.side;
+    if (side !== undefined) {
+      await side.declineUnbegun();
+      await this.#within(settings.drainMs, async () => {
+        await this.#live.allEnded();
+        await this.#settled();
+      });
+      this.#live.abortAll("drain");
+      await this.#live.allEnded();
+      await side.claimDelivered();
+      await this.#within(lastClaimsMs, async () => await this.#settled());
+    }
+    const left = this.#book.openJobs().length;
+    if (left > 0) log.warn("jobs stay in the journal for the next start", { jobs: left });
+    await this.#release();
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- start
+
+  async #open(): Promise<void> {
+    const { settings, environment, clock } = this.#parts;
+    const log = this.#log;
+    await this.#book.load();
+    this.#endpoints = await openEndpointsStore({
+      source: settings.endpoints,
+      environment,
+      clock,
+      onChange: () => void this.#onEndpoints(),
+      onFault: (error) => log.fault("endpoints", error),
+    });
+    await this.#backends.apply(this.#endpoints.current.backends);
+    for (const { config, health } of this.#backends.all()) {
+      if (health.isDown) log.warn("a backend does not work yet", { backend: config.name, reason: health.reason });
+    }
+    this.#server = await openServer(settings.host, settings.port, this.#handlers());
+    this.#endpoint = settings.endpoint ?? this.url;
+  }
+
+  /** Asks the chain who we are and starts what needs it; tried again in the background while the chain cannot be asked. */
+  async #bringUp(isFirst: boolean): Promise<void> {
+    const { clock, random } = this.#parts;
+    const log = this.#log;
+    let side: ChainSide | undefined;
+    try {
+      side = await this.#openChainSide();
+      await side.start();
+      if (this.#isClosing) {
+        await side.close();
+        return;
+      }
+      this.#services = this.#serve(side);
+      this.#startError = undefined;
+      log.info("ready to serve", { provider: side.owner, url: this.url, endpoint: this.#endpoint });
+    } catch (error) {
+      await side?.close();
+      if (isFirst && error instanceof WrongChainError) throw error;
+      if (this.#isClosing) return;
+      this.#startError = describe(error);
+      log.fault("start", error);
+      const delay = backoffDelay(this.#bringUpFailures, bringUpBackoff, random);
+      this.#bringUpFailures += 1;
+      this.#cancelBringUp = clock.after(delay, () => void this.#bringUp(false));
+    }
+  }
+
+  async #openChainSide(): Promise<ChainSide> {
+    const { settings, clock, random, crashPoint } = this.#parts;
+    const log = this.#log;
+    return await ChainSide.open({
+      settings,
+      client: this.#chain.client,
+      journal: this.#journal,
+      book: this.#book,
+      live: this.#live,
+      clock,
+      random,
+      log,
+      metrics: this.#metrics,
+      wanted: () => ({
+        endpoint: this.#endpoint,
+        maxConcurrentJobs: this.#maxConcurrentJobs(),
+        offerings: this.#offerings(),
+      }),
+      isHealthy: () => this.#isHealthy(),
+      isDraining: () => this.#isDraining,
+      ...(crashPoint === undefined ? {} : { crashPoint }),
+    });
+  }
+
+  #serve(side: ChainSide): Services {
+    const { settings, clock } = this.#parts;
+    const log = this.#log;
+    const { settleMarginSeconds, minJobSeconds, maxAuthorizationSeconds, backendIdleMs, backendFirstByteMs } = settings;
+    const signatures = clientSignatures(this.#chain.client);
+    const { signer } = side;
+    const shared = { book: this.#book, live: this.#live, signer, clock } as const;
+    const status = new StatusService({ signer, clock, content: () => this.#statusContent() });
+    const admission = new Admission({
+      ...shared,
+      slots: this.#slots,
+      reader: side.reader,
+      signatures,
+      offeringOf: (model) => this.#offerings().get(model),
+      backendOf: (name) => this.#backends.get(name),
+      recordOf: (offeringId) => side.record(offeringId),
+      chainTime: () => side.chainTime(),
+      isDraining: () => this.#isDraining,
+      maxAuthorizationSeconds,
+      minRemainingSeconds: settleMarginSeconds + minJobSeconds,
+    });
+    const runner = new JobRunner({
+      ...shared,
+      idleMs: backendIdleMs,
+      firstByteMs: backendFirstByteMs,
+      settleMarginSeconds,
+      begin: (job, estimatedInputTokens) => {
+        const model = this.#board.of(this.#boardEntry(job.offering));
+        this.#changed();
+        const stream = model.begin(estimatedInputTokens, clock.monotonic());
+        return {
+          firstOutput: (at) => {
+            stream.firstOutput(at);
+            this.#changed();
+          },
+          end: (uncachedTokens) => {
+            stream.end(uncachedTokens);
+            this.#changed();
+          },
+        };
+      },
+      events: {
+        firstOutput: (job, afterMs) => this.#metrics.firstToken(job.request.model, afterMs),
+        ended: (job, outcome, usage, tookMs, error) => {
+          this.#metrics.ran(job.request.model, outcome, usage, tookMs);
+          this.#changed();
+          const fields = { jobId: job.jobId, model: job.request.model, outcome, ...usage, tookMs: Math.round(tookMs) };
+          if (error === undefined) log.info("answer ended", fields);
+          else log.warn("answer failed", { ...fields, error: describe(error) });
+        },
+      },
+    });
+    return { side, admission, runner, desk: new ReceiptDesk({ ...shared, signatures }), status };
+  }
+
+  // --------------------------------------------------------------------------------------------------------------- http
+
+  #handlers(): ProviderHandlers {
+    return {
+      precheck: (headers) => this.#up().admission.precheck(headers),
+      run: async (call) => await this.#run(call),
+      job: async (jobId) => {
+        const job = await this.#book.get(jobId);
+        return job === undefined ? undefined : JSON.stringify(jobView(job));
+      },
+      receipt: async (jobId, text) => JSON.stringify(jobView(await this.#up().desk.take(jobId, text))),
+      status: () => this.#up().status,
+      notReady: () => this.notReady(),
+      metrics: async () => await this.#metrics.registry.metrics(),
+      mint: () => this.#mint(),
+      refused: (error) => {
+        if (error instanceof ProviderError) this.#metrics.refused(error.code);
+        else this.#log.fault("request", error);
+      },
+    };
+  }
+
+  async #run({ headers, body, path, requestId, response, signal }: RunCall): Promise<void> {
+    const { admission, runner } = this.#up();
+    const admitted = await admission.admit(headers, body, signal);
+    await runner.run(admitted, { response, path, requestId });
+  }
+
+  #up(): Services {
+    if (this.#isDraining && this.#services === undefined) {
+      throw new ProviderError("provider_draining", "the provider is shutting down");
+    }
+    if (this.#services === undefined) {
+      throw new ProviderError("chain_unavailable", "the provider is starting or cannot reach its chain");
+    }
+    return this.#services;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- state
+
+  #offerings(): ReadonlyMap<string, OfferingConfig> {
+    return this.#endpoints?.current.offerings ?? new Map();
+  }
+
+  #maxConcurrentJobs(): number {
+    return this.#endpoints?.current.maxConcurrentJobs ?? this.#parts.settings.maxConcurrentJobs;
+  }
+
+  #isHealthy(): boolean {
+    for (const backend of this.#backends.all()) if (backend.health.isHealthy) return true;
+    return false;
+  }
+
+  #boardEntry(offering: OfferingConfig): BoardEntry {
+    const backend = this.#backends.get(offering.backend);
+    return {
+      model: offering.model,
+      backendModel: offering.backendModel,
+      backendGeneration: backend?.generation ?? "none",
+      initialInputTps: backend?.config.initialInputTps,
+      clusterId: backend?.config.clusterId,
+      kvFreeTokens: backend?.kvFreeTokens,
+    };
+  }
+
+  #models() {
+    return this.#board.read([...this.#offerings().values()].map((offering) => this.#boardEntry(offering)));
+  }
+
+  #statusContent() {
+    return {
+      draining: this.#isDraining,
+      maxConcurrentJobs: this.#maxConcurrentJobs(),
+      running: this.#slots.running,
+      models: this.#models(),
+    };
+  }
+
+  #changed(): void {
+    this.#services?.status.changed();
+  }
+
+  async #onEndpoints(): Promise<void> {
+    const log = this.#log;
+    const config = this.#endpoints?.current;
+    if (config === undefined || this.#isClosing) return;
+    log.info("the endpoints changed", {
+      models: [...config.offerings.keys()],
+      maxConcurrentJobs: this.#maxConcurrentJobs(),
+    });
+    await this.#backends.apply(config.backends);
+    this.#changed();
+    await this.#services?.side.publish();
+  }
+
+  #mint(): string {
+    return Math.floor(this.#parts.random() * 2 ** 48)
+      .toString(36)
+      .padStart(10, "0");
+  }
+
+  #openMetrics(): ProviderMetrics {
+    return new ProviderMetrics({
+      models: () => this.#models(),
+      running: () => this.#slots.running,
+      maxConcurrentJobs: () => this.#maxConcurrentJobs(),
+      backends: () =>
+        [...this.#backends.all()].map(({ config, health }) => ({ name: config.name, isUp: health.isHealthy })),
+      jobsByStage: () => {
+        const counts = new Map<JobStage, number>();
+        for (const { stage } of this.#book.openJobs()) counts.set(stage, (counts.get(stage) ?? 0) + 1);
+        return counts;
+      },
+      claimable: () => this.#book.openJobs().reduce((sum, job) => sum + unsignedClaim(job), 0n),
+      pendingTransactions: () => this.#services?.side.pendingTransactions ?? 0,
+      isReady: () => this.notReady() === undefined,
+      drift: () => this.#services?.side.drift,
+      chainBlock: () => this.#services?.side.block,
+    });
+  }
+
+  // --------------------------------------------------------------------------------------------------------------- end
+
+  /** Resolves when the book holds no open job. */
+  async #settled(): Promise<void> {
+    if (this.#book.openJobs().length === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const stop = this.#book.onChange(() => {
+      if (this.#book.openJobs().length === 0) resolve();
+    });
+    await promise.finally(stop);
+  }
+
+  async #within(limitMs: number, task: () => Promise<void>): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#parts.clock.after(limitMs, resolve);
+    await Promise.race([task(), promise]);
+    cancel();
+  }
+
+  async #release(): Promise<void> {
+    this.#isClosing = true;
+    this.#cancelBringUp();
+    this.#endpoints?.close();
+    this.#services?.status.close();
+    await this.#services?.side.close();
+    await this.#server?.close();
+    await this.#backends.close();
+    await this.#chain.close();
+    await this.#journal.close();
+  }
+}
