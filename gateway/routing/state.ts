@@ -1,7 +1,7 @@
 import type { Address } from "viem";
 import type { Derive, ProviderRecord, RegistryDelta, RegistrySnapshot } from "../../chain/registry-index/types.ts";
-import { memberOf } from "./pool/member.ts";
-import { type Move, type Place, type Placed, Pool } from "./pool/pool.ts";
+import { freshFrom, placedIn } from "./pool/placement.ts";
+import { type Move, Pool } from "./pool/pool.ts";
 import { SortedTree, type TreeShape } from "./pool/sorted-tree.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
 import { MemberSlots } from "./ring/member-slots.ts";
@@ -154,41 +154,15 @@ function collectMoves(
   const models = new Set([...(before?.offerings.keys() ?? []), ...(after?.offerings.keys() ?? [])]);
   if (models.size === 0) return;
   for (const modelId of models) {
-    const move = { before: place(before, beforeSnapshot, modelId), after: place(after, afterSnapshot, modelId) };
+    const move = { before: placedIn(beforeSnapshot, before, modelId), after: placedIn(afterSnapshot, after, modelId) };
     const list = moves.get(modelId);
     if (list === undefined) moves.set(modelId, [move]);
     else list.push(move);
   }
   wildcardMoves.push({
-    before: place(before, beforeSnapshot, undefined),
-    after: place(after, afterSnapshot, undefined),
+    before: placedIn(beforeSnapshot, before, undefined),
+    after: placedIn(afterSnapshot, after, undefined),
   });
-}
-
-function place(
-  provider: ProviderRecord | undefined,
-  snapshot: RegistrySnapshot,
-  modelId: string | undefined,
-): Placed | undefined {
-  const member = provider === undefined ? undefined : memberOf(provider, modelId);
-  if (provider === undefined || member === undefined) return undefined;
-  return { member, place: placeOf(provider, snapshot) ?? member.standing };
-}
-
-/** Where a provider is kept apart from the free ones; undefined when it is free by the chain's count. */
-function placeOf(
-  provider: ProviderRecord,
-  snapshot: RegistrySnapshot,
-): Exclude<Place, "seasoned" | "newcomer" | "poor"> | undefined {
-  if (!provider.active) return "inactive";
-  if (provider.lastSeen < freshFrom(snapshot)) return "stale";
-  if (provider.maxConcurrentJobs !== 0 && provider.openJobs >= provider.maxConcurrentJobs) return "full";
-  return undefined;
-}
-
-/** Least `lastSeen` of a live provider, by chain time. */
-function freshFrom(snapshot: RegistrySnapshot): number {
-  return snapshot.blockTimestamp - snapshot.timeToLive;
 }
 
 /** Providers that the movement of chain time alone made stale or fresh. */

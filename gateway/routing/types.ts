@@ -1,6 +1,8 @@
 import type { Address } from "viem";
 import type { Published } from "../../chain/registry-index/types.ts";
 import type { Random } from "../../protocol/clock.ts";
+import type { Standing } from "./pool/member.ts";
+import type { HashRing } from "./ring/hash-ring.ts";
 import type { RoutingState } from "./state.ts";
 
 /** Strategies by their configured name. */
@@ -142,11 +144,29 @@ export interface Ranking {
   readonly scores?: ReadonlyMap<Address, number>;
 }
 
+/**
+ * The free candidates of one decision: live, with a free slot, within the limits, not tried yet. A view that works out only what is
+ * asked for, because a registry may hold 100,000 providers and a decision may look at few.
+ */
+export interface CandidatePool {
+  /** Upper bound of the number of free candidates: price, context and what was tried are not regarded. */
+  readonly size: number;
+  /** Ring of the live providers of the model, full ones too; the wildcard ring for a request without a model. */
+  readonly ring: HashRing | undefined;
+  /** All, cheapest for this request first, equal costs in random order. */
+  byCost(standing?: Standing): Iterable<Candidate>;
+  /** All, in uniformly random order. */
+  shuffled(standing?: Standing): Iterable<Candidate>;
+  /** `count` of them drawn uniformly without replacement; all when there are no more. */
+  sample(count: number, standing?: Standing): Candidate[];
+  /** One provider's candidate when it is free. */
+  find(provider: Address): Candidate | undefined;
+}
+
 /** What a policy is given. */
 export interface PolicyInput {
   readonly request: RoutingRequest;
-  /** Free candidates, stable order. */
-  readonly candidates: readonly Candidate[];
+  readonly pool: CandidatePool;
   readonly published: Published<RoutingState>;
   readonly statistics: LiveStatistics;
   /** Unix ms of the decision. */
@@ -174,7 +194,10 @@ export interface Selection {
   readonly busyCount: number;
   /** Who was left out and why, at most `maxListed` of them. */
   readonly excluded: readonly Exclusion[];
-  /** How many were left out, by reason; not bounded by `maxListed`. */
+  /**
+   * How many were left out, by reason; not bounded by `maxListed`. Price and context are exact for a few hundred mixed offers and
+   * estimated beyond; what only this moment knows (tried, refused, no statistic) counts those that the decision met.
+   */
   readonly excludedCounts: ExclusionCounts;
   readonly policy: PolicyName;
   readonly reason: string;

@@ -1,36 +1,76 @@
-import type { Candidate, LiveStatistics, Policy } from "../types.ts";
+import type { Candidate, LiveStatistics, MeasuredStatistics, Policy } from "../types.ts";
 import { weightedOrder } from "../weighted-order.ts";
+import { loadSample } from "./load-sample.ts";
+import { rankedCount } from "./ranked.ts";
 
-/** Weighted random among the least loaded. */
-export function leastInflightPolicy(): Policy {
+/** Settings of `least_inflight`. */
+export interface LeastInflightSettings {
+  /** Share of choices that go to an idle candidate of which no recent measurement is known. */
+  readonly explore: number;
+}
+
+interface Judged {
+  readonly candidate: Candidate;
+  readonly load: number;
+  readonly score: number;
+  readonly isUnknown: boolean;
+}
+
+/**
+ * Weighted random among the least loaded: no deterministic tie-break, so traffic that never overlaps still spreads. Load is
+ * `(streams + recent failures + 1) / slots`, so a large machine gets its share and one that fails fast does not attract the traffic.
+ */
+export function leastInflightPolicy(settings: LeastInflightSettings): Policy {
   return {
     name: "least_inflight",
-    rank: ({ candidates, statistics, random }) => {
-      const loads = new Map(candidates.map((candidate) => [candidate, loadOf(candidate, statistics)]));
-      const levels = [...new Set(loads.values())].toSorted((a, b) => a - b);
-      const ranked: Candidate[] = [];
-      let reason = "least_loaded";
-      for (const level of levels) {
-        const tied = candidates.filter((candidate) => loads.get(candidate) === level);
-        if (ranked.length === 0) reason = tied.length === 1 ? "least_loaded" : "weighted_draw";
-        ranked.push(...weightedOrder(tied, (candidate) => scoreOf(candidate, statistics), random));
-      }
-      return { ranked, reason, wait: false, excluded: [] };
+    rank: ({ pool, statistics, random }) => {
+      const judged = loadSample(pool).map((candidate) => judge(candidate, statistics));
+      const explored = random() < settings.explore ? pickUnknown(judged, random()) : undefined;
+      const least = Math.min(...judged.map(({ load }) => load));
+      const tied = judged.filter(({ load }) => load === least);
+      const others = judged.filter(({ load }) => load !== least).toSorted((a, b) => a.load - b.load);
+      const drawn = tied.length === 1 ? tied : weightedOrder(tied, ({ score }) => score, random);
+      const order = [...drawn, ...others];
+      const ranked = explored === undefined ? order : [explored, ...order.filter((other) => other !== explored)];
+      return {
+        ranked: ranked.slice(0, rankedCount).map(({ candidate }) => candidate),
+        reason: explored !== undefined ? "measure_unknown" : tied.length === 1 ? "least_loaded" : "weighted_draw",
+        wait: false,
+        excluded: [],
+        scores: new Map(ranked.slice(0, rankedCount).map(({ candidate, score }) => [candidate.provider, score])),
+      };
     },
   };
 }
 
-/** Streams of this gateway and recent failures, over the number of slots where it is known. */
-function loadOf(candidate: Candidate, statistics: LiveStatistics): number {
-  const failures = statistics.measured(candidate.provider, candidate.modelId)?.recentFailures ?? 0;
+function judge(candidate: Candidate, statistics: LiveStatistics): Judged {
+  const measured = statistics.measured(candidate.provider, candidate.modelId);
+  const inFlight = statistics.inFlight(candidate.provider, candidate.generation);
+  // Rounded, so that the last trace of an old failure does not outweigh an equal machine without one.
+  const failures = Math.round(measured?.recentFailures ?? 0);
+  // A machine without a cap has said nothing of its size.
   const slots = candidate.maxConcurrentJobs === 0 ? 1 : candidate.maxConcurrentJobs;
-  return (statistics.inFlight(candidate.provider) + failures + 1) / slots;
+  return {
+    candidate,
+    load: (inFlight + failures + 1) / slots,
+    score: scoreOf(measured),
+    isUnknown: inFlight === 0 && failures === 0 && (measured === undefined || measured.samples < 1),
+  };
 }
 
+/** Keeps every live provider measured. */
 const scoreFloor = 0.05;
+/** Time to first token at which the score is half. */
+const halfScoreMs = 1000;
 
-function scoreOf(candidate: Candidate, statistics: LiveStatistics): number {
-  const measured = statistics.measured(candidate.provider, candidate.modelId);
+/** In [0.05, 1]: falls with time to first token and with failures; 1 while nothing is known. */
+function scoreOf(measured: MeasuredStatistics | undefined): number {
   if (measured === undefined) return 1;
-  return Math.max(scoreFloor, measured.successRatio);
+  const speed = measured.ttftMs === undefined ? 1 : halfScoreMs / (halfScoreMs + measured.ttftMs);
+  return Math.max(scoreFloor, measured.successRatio * speed);
+}
+
+function pickUnknown(judged: readonly Judged[], draw: number): Judged | undefined {
+  const unknown = judged.filter(({ isUnknown }) => isUnknown);
+  return unknown[Math.floor(draw * unknown.length)];
 }

@@ -6,6 +6,6 @@ export function manualPolicy(settings: { readonly provider: Address }): Policy {
   return {
     name: "manual",
     only: settings.provider,
-    rank: (input) => ({ ranked: input.candidates, reason: "manual", wait: false, excluded: [] }),
+    rank: ({ pool }) => ({ ranked: pool.sample(1), reason: "manual", wait: false, excluded: [] }),
   };
 }

@@ -1,27 +1,26 @@
-import { isNewcomer, isSeasoned } from "../reputation.ts";
-import { shuffle } from "../shuffle.ts";
-import type { Policy } from "../types.ts";
-import { byCost } from "./cheapest.ts";
+import type { Candidate, Policy, PolicyInput } from "../types.ts";
+import { rankedCount, take } from "./ranked.ts";
 
 /** Cheapest among the seasoned; a small share of choices goes to a random newcomer, so that one can become seasoned. */
 export function topRepCheapestPolicy(settings: { readonly explore: number }): Policy {
   return {
     name: "top_rep_cheapest",
-    rank: (input) => {
-      const seasoned = input.candidates.filter(isSeasoned);
-      const newcomers = input.candidates.filter(isNewcomer);
-      const cheapestFirst = byCost(input.candidates, input);
-      if (seasoned.length === 0) return { ranked: cheapestFirst, reason: "none_seasoned", wait: false, excluded: [] };
-      const fallback = cheapestFirst.filter((candidate) => !isSeasoned(candidate));
-      const ranked = [...cheapestFirst.filter(isSeasoned), ...fallback];
-      if (newcomers.length > 0 && input.random() < settings.explore) {
-        const first = shuffle(newcomers, input.random)[0];
-        if (first !== undefined) {
-          const rest = ranked.filter((candidate) => candidate !== first);
-          return { ranked: [first, ...rest], reason: "newcomer", wait: false, excluded: [] };
-        }
+    rank: ({ pool, random }) => {
+      const seasoned = take(pool.byCost("seasoned"));
+      if (seasoned.length === 0) {
+        return { ranked: take(pool.byCost()), reason: "none_seasoned", wait: false, excluded: [] };
       }
-      return { ranked, reason: "cheapest_seasoned", wait: false, excluded: [] };
+      const ranked = [...seasoned, ...take(othersByCost(pool), rankedCount - seasoned.length)];
+      const [newcomer] = random() < settings.explore ? pool.sample(1, "newcomer") : [];
+      if (newcomer === undefined) return { ranked, reason: "cheapest_seasoned", wait: false, excluded: [] };
+      const rest = ranked.filter(({ provider }) => provider !== newcomer.provider);
+      return { ranked: [newcomer, ...rest], reason: "newcomer", wait: false, excluded: [] };
     },
   };
+}
+
+/** What is left when the seasoned have failed: newcomers and those with a poor record, cheapest first. */
+function* othersByCost(pool: PolicyInput["pool"]): IterableIterator<Candidate> {
+  yield* pool.byCost("newcomer");
+  yield* pool.byCost("poor");
 }

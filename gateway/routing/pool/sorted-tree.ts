@@ -114,9 +114,14 @@ export class SortedTree<E, S> {
     return this.from();
   }
 
-  /** Number of elements that match; `visit` decides on whole subtrees by their summary, `matches` on single elements. */
-  count(visit: (summary: S) => Visit, matches: (element: E) => boolean): number {
-    return this.#root === undefined ? 0 : countIn(this.#root, this.shape, visit, matches);
+  /**
+   * Number of elements that match; `visit` decides on whole subtrees by their summary, `matches` on single elements. Exact while no more
+   * than `maxLeaves` leaves must be entered; of the leaves beyond, the share of matches seen so far is assumed.
+   */
+  count(visit: (summary: S) => Visit, matches: (element: E) => boolean, maxLeaves = Number.POSITIVE_INFINITY): number {
+    if (this.#root === undefined) return 0;
+    const sample = { leavesLeft: maxLeaves, seen: 0, matched: 0 };
+    return Math.round(countIn(this.#root, this.shape, visit, matches, sample));
   }
 
   /** Elements that match, in order, entering no subtree that `visit` skips. */
@@ -374,12 +379,20 @@ function countIn<E, S>(
   shape: TreeShape<E, S>,
   visit: (summary: S) => Visit,
   matches: (element: E) => boolean,
+  sample: { leavesLeft: number; seen: number; matched: number },
 ): number {
   const decision = visit(summaryOf(node, shape));
   if (decision === "skip") return 0;
   if (decision === "take") return countOf(node);
-  if (node.kind === "leaf") return node.elements.reduce((total, element) => total + (matches(element) ? 1 : 0), 0);
-  return node.children.reduce((total, child) => total + countIn(child, shape, visit, matches), 0);
+  if (sample.leavesLeft <= 0) return (countOf(node) * sample.matched) / sample.seen;
+  if (node.kind === "branch") {
+    return node.children.reduce((total, child) => total + countIn(child, shape, visit, matches, sample), 0);
+  }
+  const matched = node.elements.reduce((total, element) => total + (matches(element) ? 1 : 0), 0);
+  sample.leavesLeft -= 1;
+  sample.seen += node.elements.length;
+  sample.matched += matched;
+  return matched;
 }
 
 function* matchingIn<E, S>(

@@ -1,0 +1,151 @@
+import type { Address } from "viem";
+import type { RegistrySnapshot } from "../../chain/registry-index/types.ts";
+import type { Limits } from "./pool/limits.ts";
+import { type Member, standings } from "./pool/member.ts";
+import { placedIn } from "./pool/placement.ts";
+import type { Pool } from "./pool/pool.ts";
+import type { Candidate, Exclusion, ExclusionCounts, ExclusionReason, RoutingRequest } from "./types.ts";
+
+/** Leaves that a count may enter before it estimates; see `SortedTree.count`. */
+const countLeaves = 16;
+
+/** What a decision knows of those it left out. */
+export interface ExclusionInput {
+  readonly snapshot: RegistrySnapshot;
+  readonly pool: Pool;
+  readonly limits: Limits;
+  readonly request: RoutingRequest;
+  /** Left out for what only this moment knows. */
+  readonly met: ReadonlyMap<Address, { readonly reason: ExclusionReason; readonly candidate: Candidate }>;
+  readonly byPolicy: readonly Exclusion[];
+  /** Providers that a manual policy does not allow. */
+  readonly otherThanManual: number;
+  /** Greatest number of entries of each list. */
+  readonly listed: number;
+}
+
+/** Who was left out and who is full. */
+export interface ExclusionRecord {
+  readonly busy: readonly Candidate[];
+  readonly busyCount: number;
+  readonly excluded: readonly Exclusion[];
+  readonly excludedCounts: ExclusionCounts;
+}
+
+/** Counts those left out by reason, and lists a bounded number of them. */
+export function describeExclusions(input: ExclusionInput): ExclusionRecord {
+  const { pool, limits, listed } = input;
+  const full = pool.at("full");
+  const tally = new Tally(listed);
+  const busy: Candidate[] = [];
+  let busyCount = full.count(limits.visit, limits.matches, countLeaves);
+  // Those that already failed this request are no reason to wait.
+  for (const { provider } of triedAndFull(input)) {
+    busyCount -= 1;
+    tally.add(provider, "already_tried");
+  }
+  for (const { reason, candidate } of input.met.values()) {
+    tally.add(candidate.provider, reason);
+    if (reason !== "at_capacity") continue;
+    busyCount += 1;
+    if (busy.length < listed) busy.push(candidate);
+  }
+  for (const { provider, reason } of input.byPolicy) tally.add(provider, reason);
+  if (full.size > 0) {
+    for (const member of full.matching(limits.visit, limits.matches)) {
+      if (busy.length >= listed) break;
+      const candidate = limits.best(member);
+      if (candidate === undefined || input.request.tried.has(candidate.provider)) continue;
+      busy.push(candidate);
+      tally.list(candidate.provider, "at_capacity");
+    }
+  }
+  tally.raise("at_capacity", busyCount);
+  tally.raise("inactive", pool.at("inactive").size);
+  tally.raise("stale", pool.at("stale").size);
+  tally.raise("not_manual_provider", input.otherThanManual);
+  listMembers(tally, pool.at("inactive"), "inactive");
+  listMembers(tally, pool.at("stale"), "stale");
+  countMisfits(input, tally);
+  return { busy, busyCount, excluded: tally.excluded, excludedCounts: tally.counts };
+}
+
+/** Live members whose price or context does not fit. */
+function countMisfits({ pool, limits }: ExclusionInput, tally: Tally): void {
+  let byPrice = 0;
+  let byContext = 0;
+  for (const place of [...standings, "full"] as const) {
+    const tree = pool.at(place);
+    const fitting = tree.count(limits.visit, limits.matches, countLeaves);
+    if (fitting === tree.size) continue;
+    const priced = limits.limitsPrice ? tree.count(limits.visitPrice, limits.pricesMatch, countLeaves) : tree.size;
+    byPrice += tree.size - priced;
+    byContext += Math.max(0, priced - fitting);
+    // Price sorts the members, so the dearest are at the end; misfits of context are found only while few are looked at.
+    for (const member of lookedAt(tree.size, (rank) => tree.at(rank))) {
+      const fault = limits.memberFault(member);
+      if (fault !== undefined) tally.list(member.provider, fault);
+      if (tally.isListFull) break;
+    }
+  }
+  tally.raise("price_above_limit", byPrice);
+  tally.raise("context_too_small", byContext);
+}
+
+const mostLookedAt = 64;
+
+/** The last members of a tree, last first. */
+function* lookedAt(size: number, at: (rank: number) => Member | undefined): IterableIterator<Member> {
+  for (let rank = size - 1; rank >= Math.max(0, size - mostLookedAt); rank -= 1) {
+    const member = at(rank);
+    if (member !== undefined) yield member;
+  }
+}
+
+function listMembers(tally: Tally, members: Iterable<Member>, reason: ExclusionReason): void {
+  for (const { provider } of members) {
+    if (tally.isListFull) return;
+    tally.list(provider, reason);
+  }
+}
+
+/** Full members that the request has tried. */
+function* triedAndFull({ snapshot, pool, limits, request }: ExclusionInput): IterableIterator<Candidate> {
+  if (pool.at("full").size === 0) return;
+  for (const provider of request.tried) {
+    const placed = placedIn(snapshot, snapshot.provider(provider), request.modelId);
+    const candidate = placed?.place === "full" ? limits.best(placed.member) : undefined;
+    if (candidate !== undefined) yield candidate;
+  }
+}
+
+/** Counts without a bound, a list with one. */
+class Tally {
+  readonly #listed: number;
+  readonly excluded: Exclusion[] = [];
+  readonly counts: Partial<Record<ExclusionReason, number>> = {};
+
+  constructor(listed: number) {
+    this.#listed = listed;
+  }
+
+  get isListFull(): boolean {
+    return this.excluded.length >= this.#listed;
+  }
+
+  /** Counts one and lists it. */
+  add(provider: Address, reason: ExclusionReason): void {
+    this.counts[reason] = (this.counts[reason] ?? 0) + 1;
+    this.list(provider, reason);
+  }
+
+  /** Lists one that is counted elsewhere. */
+  list(provider: Address, reason: ExclusionReason): void {
+    if (!this.isListFull) this.excluded.push({ provider, reason });
+  }
+
+  /** Sets a count that was worked out as a whole; 0 leaves no entry. */
+  raise(reason: ExclusionReason, count: number): void {
+    if (count > 0) this.counts[reason] = count;
+  }
+}

@@ -1,0 +1,32 @@
+import type { Candidate, LiveStatistics, RoutingRequest } from "../types.ts";
+
+/** What a request may expect of a candidate, ms. */
+export interface Estimate {
+  readonly candidate: Candidate;
+  /** Undefined while the provider's throughput is unknown. */
+  readonly queueMs: number | undefined;
+  /** Expected time to the first token. */
+  readonly ttftMs: number;
+  /** Streams running there, as reported or as this gateway has open, whichever is more. */
+  readonly running: number;
+}
+
+/**
+ * `queueMs = 1000 queuedInputTokens / mean`, `prefillMs = 1000 inputTokens / mean`, `ttft = rtt + queueMs + prefillMs`. A provider that
+ * does not report its mean is judged by what this gateway measured there, and before that by its round trip alone: it is tried once and
+ * then known, so silence gains nothing.
+ */
+export function estimate(candidate: Candidate, request: RoutingRequest, statistics: LiveStatistics): Estimate {
+  const { provider, modelId, generation } = candidate;
+  const reported = statistics.reported(provider, modelId);
+  const running = Math.max(reported?.running ?? 0, statistics.inFlight(provider, generation));
+  const roundTripMs = statistics.roundTripMs(provider);
+  const mean = reported?.lastMeanInputTps;
+  if (mean === undefined || !Number.isFinite(mean) || mean <= 0) {
+    const measured = statistics.measured(provider, modelId)?.ttftMs;
+    return { candidate, queueMs: undefined, ttftMs: measured ?? roundTripMs, running };
+  }
+  const queueMs = (1000 * (reported?.queuedInputTokens ?? 0)) / mean;
+  const prefillMs = (1000 * request.inputTokens) / mean;
+  return { candidate, queueMs, ttftMs: roundTripMs + queueMs + prefillMs, running };
+}
