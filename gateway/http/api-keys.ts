@@ -16,11 +16,11 @@ export class ApiKeys {
   }
 
   /**
-   * Checks an `Authorization` header. Throws `invalid_api_key`. Compares digests in constant time against all keys, so that the time
-   * says nothing about any of them.
+   * Checks an `Authorization` header; returns a name for the key that gives nothing of it away, null when no keys are configured.
+   * Throws `invalid_api_key`. Compares digests in constant time against all keys, so that the time says nothing about any of them.
    */
-  check(authorization: string | undefined): void {
-    if (!this.required) return;
+  check(authorization: string | undefined): string | null {
+    if (!this.required) return null;
     if (authorization === undefined || authorization.trim() === "") {
       throw new T4tError(
         "invalid_api_key",
@@ -32,6 +32,7 @@ export class ApiKeys {
     let known = false;
     for (const one of this.#digests) known = timingSafeEqual(one, given) || known;
     if (token === undefined || !known) throw new T4tError("invalid_api_key", "Incorrect API key provided.");
+    return given.toString("hex").slice(0, 16);
   }
 }
 

@@ -33,8 +33,8 @@ const fixed: ReadonlyMap<string, Route> = new Map([
 
 /** Finds the route of a request target. Throws `unknown_url` or `method_not_allowed`. */
 export function routeOf(method: string, target: string): Route {
-  const path = target.split("?", 1)[0] ?? "";
-  const route = fixed.get(path) ?? fixed.get(path.replace(/\/$/, "")) ?? routeWithId(path);
+  const path = pathOf(target);
+  const route = routeOfPath(path);
   if (route === undefined) throw unknownUrl(method, path);
   if (!methods[route.name].includes(method)) {
     throw new T4tError(
@@ -45,9 +45,18 @@ export function routeOf(method: string, target: string): Route {
   return route;
 }
 
-/** Methods that a route answers, for the `Allow` header. */
-export function allowedMethods(name: RouteName): string {
-  return methods[name].join(", ");
+/** Methods that a request target answers, for the `Allow` header. */
+export function allowedMethods(target: string): string {
+  const route = routeOfPath(pathOf(target));
+  return route === undefined ? "" : methods[route.name].join(", ");
+}
+
+function pathOf(target: string): string {
+  return target.split("?", 1)[0] ?? "";
+}
+
+function routeOfPath(path: string): Route | undefined {
+  return fixed.get(path) ?? fixed.get(path.replace(/\/$/, "")) ?? routeWithId(path);
 }
 
 function routeWithId(path: string): Route | undefined {

@@ -1,0 +1,69 @@
+import type { ProviderRecord, RegistrySnapshot } from "../../chain/registry-index/types.ts";
+import { T4tError } from "../../protocol/errors.ts";
+import { publicMessage } from "../relay/public-message.ts";
+
+/** One model as `GET /v1/models` shows it. */
+export interface ModelEntry {
+  readonly id: string;
+  readonly object: "model";
+  /** Unix seconds. */
+  readonly created: number;
+  readonly owned_by: string;
+  /** Facts of the market; OpenAI clients pass over them. */
+  readonly t4t: {
+    readonly providers: number;
+    /** Free slots now; null = a provider without a cap. */
+    readonly free_slots: number | null;
+    readonly context_length: number;
+    /** Lowest prices, in the token's smallest unit per million tokens. */
+    readonly input_price: string;
+    readonly output_price: string;
+  };
+}
+
+/** Models that somebody offers and is online for, sorted by id. */
+export function listModels(snapshot: RegistrySnapshot, created: number): readonly ModelEntry[] {
+  return snapshot.models().flatMap((id) => modelEntry(snapshot, id, created) ?? []);
+}
+
+/** One model. Throws `model_not_found`. */
+export function findModel(snapshot: RegistrySnapshot, id: string, created: number): ModelEntry {
+  const entry = modelEntry(snapshot, id, created);
+  if (entry === undefined) {
+    throw new T4tError("model_not_found", `The model '${publicMessage(id, "?").slice(0, 128)}' does not exist.`, {
+      param: "model",
+    });
+  }
+  return entry;
+}
+
+function modelEntry(snapshot: RegistrySnapshot, id: string, created: number): ModelEntry | undefined {
+  const offers = snapshot.offers(id).filter(({ provider }) => isOnline(snapshot, provider));
+  if (offers.length === 0) return undefined;
+  const uncapped = offers.some(({ provider }) => provider.maxConcurrentJobs === 0);
+  const free = offers.reduce(
+    (sum, { provider }) => sum + Math.max(0, provider.maxConcurrentJobs - provider.openJobs),
+    0,
+  );
+  return {
+    id,
+    object: "model",
+    created,
+    owned_by: "t4t",
+    t4t: {
+      providers: offers.length,
+      free_slots: uncapped ? null : free,
+      context_length: Math.max(...offers.map(({ offering }) => offering.contextLength)),
+      input_price: lowest(offers.map(({ offering }) => offering.inputPrice)),
+      output_price: lowest(offers.map(({ offering }) => offering.outputPrice)),
+    },
+  };
+}
+
+function isOnline(snapshot: RegistrySnapshot, provider: ProviderRecord): boolean {
+  return provider.active && provider.lastSeen + snapshot.timeToLive >= snapshot.blockTimestamp;
+}
+
+function lowest(prices: readonly bigint[]): string {
+  return String(prices.reduce((least, price) => (price < least ? price : least)));
+}
