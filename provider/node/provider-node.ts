@@ -52,7 +52,9 @@ interface Services {
 }
 
 const bringUpBackoff = { baseMs: 500, maxMs: 15_000 };
-/** After the drain time, how long claims may still take. */
+/** After the last stream, how long receipts may still come. */
+const lastReceiptsMs = 3_000;
+/** After that, how long claims may still take. */
 const lastClaimsMs = 15_000;
 
 /** One provider node: its parts and their life from start to drain. */
@@ -159,12 +161,11 @@ export class ProviderNode {
     const side = this.#services?.side;
     if (side !== undefined) {
       await side.declineUnbegun();
-      await this.#within(settings.drainMs, async () => {
-        await this.#live.allEnded();
-        await this.#settled();
-      });
+      await this.#within(settings.drainMs, async () => await this.#live.allEnded());
       this.#live.abortAll("drain");
       await this.#live.allEnded();
+      // A gateway signs as soon as its stream has ended; one that has not by now may be gone.
+      await this.#within(Math.min(lastReceiptsMs, settings.drainMs), async () => await this.#settled());
       await side.claimDelivered();
       await this.#within(lastClaimsMs, async () => await this.#settled());
     }
