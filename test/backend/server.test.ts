@@ -143,6 +143,9 @@ describe("the backend server", () => {
       expect(whole.choices.map(({ index }) => index)).to.deep.equal([0, 1, 2]);
       expect(new Set(whole.choices.map(({ message }) => message.content)).size).to.be.above(1);
       expect(whole.usage).to.include({ prompt_tokens: 10, completion_tokens: 12 });
+      const long = chat(fields, "the gateway takes a request ".repeat(20));
+      const { usage } = await jsonOf<ChatAnswer>(await post(backend, "/v1/chat/completions", long));
+      expect(usage.prompt_tokens_details.cached_tokens).to.equal(0);
       const frames = await framesOf(await post(backend, "/v1/chat/completions", chat({ ...fields, stream: true })));
       const finished = frames
         .slice(0, -1)

@@ -56,9 +56,11 @@ describe("SlotGate", () => {
     const second = gate.acquire(holder.signal);
     first();
     const release = await second;
+    const third = gate.acquire(never);
     holder.abort();
-    expect([gate.held, gate.waiting]).to.deep.equal([1, 0]);
+    expect([gate.held, gate.waiting]).to.deep.equal([1, 1]);
     release();
-    expect(gate.held).to.equal(0);
+    (await third)();
+    expect([gate.held, gate.waiting]).to.deep.equal([0, 0]);
   });
 });

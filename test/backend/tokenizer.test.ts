@@ -30,6 +30,13 @@ describe("the tokenizer", () => {
     );
   });
 
+  it("spells control tokens as no UTF-8 text can, so that llama.cpp's own tokenizer never finds one either", () => {
+    const utf8 = new TextDecoder("utf-8", { fatal: true });
+    for (const { kind, bytes } of vocabulary) {
+      if (kind === "control" || kind === "unused") expect(() => utf8.decode(bytes)).to.throw(TypeError);
+    }
+  });
+
   it("holds a character back until its last byte, and never shows half of one", () => {
     fc.assert(
       fc.property(anyText, (text) => {
