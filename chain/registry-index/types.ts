@@ -136,7 +136,12 @@ export type JobChange =
   | { readonly type: "slashed"; readonly burnt: bigint };
 
 /** One event of one job. `removed`: a reorganisation took it back; it may come again in another block. */
-export type JobEvent = JobChange & { readonly jobId: Hex; readonly provider: Address; readonly place: LogPlace; readonly removed: boolean };
+export type JobEvent = JobChange & {
+  readonly jobId: Hex;
+  readonly provider: Address;
+  readonly place: LogPlace;
+  readonly removed: boolean;
+};
 
 /** Newest block that the index has seen. */
 export interface ChainHead {
