@@ -1,4 +1,4 @@
-import { createTextEngine } from "../../backend/text-model.ts";
+import { createTextEngine } from "../../../scripts/backend/text-model.ts";
 import { engineRules } from "./support/engine-rules.ts";
 
 describe("the text engine", () => {

@@ -1,4 +1,4 @@
-import type { Random } from "../protocol/clock.ts";
+import type { Random } from "../../protocol/clock.ts";
 
 /** A uniform source that repeats itself for the same seed (unsigned 32-bit); for texts, not for secrets. */
 export function seededRandom(seed: number): Random {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { T4tError } from "../protocol/errors.ts";
+import { T4tError } from "../../protocol/errors.ts";
 import { checkBody } from "./check-body.ts";
 import { type ChatMessage, chatPrompt, completionPrompt } from "./prompt.ts";
 import { hashNumbers } from "./seeded-random.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock } from "../../protocol/clock.ts";
 
 /** Real time. Its timers keep the process alive until they fire or are cancelled. */
 export const systemClock: Clock = Object.freeze({

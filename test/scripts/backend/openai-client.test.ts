@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
-import { tokenizer } from "../../backend/tokenizer.ts";
-import type { Backend } from "../../backend/server.ts";
-import { until } from "../support/until.ts";
+import { tokenizer } from "../../../scripts/backend/tokenizer.ts";
+import type { Backend } from "../../../scripts/backend/server.ts";
+import { until } from "../../support/until.ts";
 import { closeBackends, textBackend } from "./support/backend.ts";
 
 describe("the openai client on the backend", () => {

@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { type Engine, EngineUnavailableError } from "../../backend/engine.ts";
-import { createLlamaEngine } from "../../backend/llama-engine.ts";
-import { loadEngine } from "../../backend/load-engine.ts";
-import { tokenizer } from "../../backend/tokenizer.ts";
+import { type Engine, EngineUnavailableError } from "../../../scripts/backend/engine.ts";
+import { createLlamaEngine } from "../../../scripts/backend/llama-engine.ts";
+import { loadEngine } from "../../../scripts/backend/load-engine.ts";
+import { tokenizer } from "../../../scripts/backend/tokenizer.ts";
 import { engineRules, generation, question, write } from "./support/engine-rules.ts";
 
 const dataDir = await mkdtemp(join(tmpdir(), "t4t-llama-"));
@@ -27,7 +27,7 @@ describe("the llama engine", () => {
 
   it("cuts texts into tokens as llama.cpp itself does", async () => {
     const { getLlama, LlamaLogLevel } = await import("node-llama-cpp");
-    const { ensureGguf } = await import("../../backend/gguf.ts");
+    const { ensureGguf } = await import("../../../scripts/backend/gguf.ts");
     const llama = await getLlama({ gpu: false, build: "never", progressLogs: false, logLevel: LlamaLogLevel.disabled });
     const model = await llama.loadModel({ modelPath: await ensureGguf(dataDir), vocabOnly: true });
     for (const text of [

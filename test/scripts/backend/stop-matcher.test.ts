@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import * as fc from "fast-check";
-import { StopMatcher } from "../../backend/stop-matcher.ts";
+import { StopMatcher } from "../../../scripts/backend/stop-matcher.ts";
 
 function run(stops: readonly string[], pieces: readonly string[]): { text: string; stopped: boolean } {
   const matcher = new StopMatcher(stops);

@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import * as fc from "fast-check";
-import { corpus } from "../../backend/corpus.ts";
-import { tokenizer } from "../../backend/tokenizer.ts";
-import { answerToken, beginToken, endToken, vocabulary } from "../../backend/vocabulary.ts";
+import { corpus } from "../../../scripts/backend/corpus.ts";
+import { tokenizer } from "../../../scripts/backend/tokenizer.ts";
+import { answerToken, beginToken, endToken, vocabulary } from "../../../scripts/backend/vocabulary.ts";
 
 const anyText = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 60 }),

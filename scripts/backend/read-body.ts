@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { T4tError } from "../protocol/errors.ts";
+import { T4tError } from "../../protocol/errors.ts";
 
 /** Reads a request's body. Throws a `T4tError` as soon as it is known to be longer than the bound, or the signal's reason. */
 export async function readBody(request: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Buffer> {

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { PrefixCache, prefixBlockTokens } from "../../backend/prefix-cache.ts";
+import { PrefixCache, prefixBlockTokens } from "../../../scripts/backend/prefix-cache.ts";
 
 const tokens = (length: number, from = 0) => Array.from({ length }, (_, index) => from + index);
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Random } from "../protocol/clock.ts";
+import type { Random } from "../../protocol/clock.ts";
 import { successorsOfOne, successorsOfTwo, type Successors } from "./bigrams.ts";
 import type { Engine, GenerationRequest } from "./engine.ts";
 import { PrefixCache } from "./prefix-cache.ts";

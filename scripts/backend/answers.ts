@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { sseContentType } from "../protocol/sse.ts";
+import { sseContentType } from "../../protocol/sse.ts";
 import { complete, type Completion, type Pace, type TokenHook } from "./completion.ts";
 import type { Counters } from "./counters.ts";
 import type { Engine } from "./engine.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { SlotGate } from "../../backend/slot-gate.ts";
+import { SlotGate } from "../../../scripts/backend/slot-gate.ts";
 
 const never = new AbortController().signal;
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { T4tError } from "../protocol/errors.ts";
+import { T4tError } from "../../protocol/errors.ts";
 
 /** The path of a request without its query. */
 export function pathOf(request: IncomingMessage): string {

@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect } from "node:net";
 import { expect } from "chai";
-import { completionPrompt } from "../../backend/prompt.ts";
-import { createTextEngine } from "../../backend/text-model.ts";
-import { tokenizer } from "../../backend/tokenizer.ts";
-import { SseSplitter } from "../../protocol/sse.ts";
-import { ManualClock } from "../gateway/routing/support/manual-clock.ts";
-import { until } from "../support/until.ts";
+import { completionPrompt } from "../../../scripts/backend/prompt.ts";
+import { createTextEngine } from "../../../scripts/backend/text-model.ts";
+import { tokenizer } from "../../../scripts/backend/tokenizer.ts";
+import { SseSplitter } from "../../../protocol/sse.ts";
+import { ManualClock } from "../../gateway/routing/support/manual-clock.ts";
+import { until } from "../../support/until.ts";
 import { chat, closeBackends, jsonOf, post, postUnread, textBackend } from "./support/backend.ts";
 
 interface ChatAnswer {

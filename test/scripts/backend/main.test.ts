@@ -7,10 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
-import { MainOptionsError, readMainOptions } from "../../backend/main-options.ts";
+import { MainOptionsError, readMainOptions } from "../../../scripts/backend/main-options.ts";
 
 function start(args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, ["backend/main.ts", ...args], { env: { PATH: process.env.PATH, ...env } });
+  const child = spawn(process.execPath, ["scripts/backend/main.ts", ...args], { env: { PATH: process.env.PATH, ...env } });
   const exited = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>;
   return { child, exited, stderr: text(child.stderr) };
 }

@@ -1,4 +1,4 @@
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock } from "../../protocol/clock.ts";
 
 /** Waits by the given clock; at most 0 = not at all. Throws the signal's reason when it fires first. */
 export async function delay(clock: Clock, milliseconds: number, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { T4tError } from "../protocol/errors.ts";
+import { T4tError } from "../../protocol/errors.ts";
 
 type Issue = z.core.$ZodIssue;
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock } from "../../protocol/clock.ts";
 import { delay } from "./delay.ts";
 import type { Engine } from "./engine.ts";
 import { StopMatcher } from "./stop-matcher.ts";

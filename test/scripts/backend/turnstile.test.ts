@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { Turnstile } from "../../backend/turnstile.ts";
+import { Turnstile } from "../../../scripts/backend/turnstile.ts";
 
 describe("Turnstile", () => {
   it("is shut until the last of several workers is done, and open again even when one fails", async () => {

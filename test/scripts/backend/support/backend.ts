@@ -1,7 +1,7 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
-import { type Backend, type BackendOptions, startBackend } from "../../../backend/server.ts";
-import { systemClock } from "../../../backend/system-clock.ts";
-import { createTextEngine } from "../../../backend/text-model.ts";
+import { type Backend, type BackendOptions, startBackend } from "../../../../scripts/backend/server.ts";
+import { systemClock } from "../../../../scripts/backend/system-clock.ts";
+import { createTextEngine } from "../../../../scripts/backend/text-model.ts";
 
 const started: Backend[] = [];
 

@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import type { Engine, GenerationRequest } from "../../../backend/engine.ts";
-import { chatPrompt } from "../../../backend/prompt.ts";
-import { tokenizer } from "../../../backend/tokenizer.ts";
-import type { Token } from "../../../backend/vocabulary.ts";
+import type { Engine, GenerationRequest } from "../../../../scripts/backend/engine.ts";
+import { chatPrompt } from "../../../../scripts/backend/prompt.ts";
+import { tokenizer } from "../../../../scripts/backend/tokenizer.ts";
+import type { Token } from "../../../../scripts/backend/vocabulary.ts";
 
 /** What one answer gave. */
 export interface Written {

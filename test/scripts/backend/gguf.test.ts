@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import * as fc from "fast-check";
-import { buildGguf, ensureGguf } from "../../backend/gguf.ts";
-import { toFloat16 } from "../../backend/gguf-writer.ts";
+import { buildGguf, ensureGguf } from "../../../scripts/backend/gguf.ts";
+import { toFloat16 } from "../../../scripts/backend/gguf-writer.ts";
 
 /** The value of half-precision bits. */
 function fromFloat16(bits: number): number {
