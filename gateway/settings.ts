@@ -87,6 +87,7 @@ export interface GatewaySettings {
   readonly port: number;
   readonly metricsPort: number | undefined;
   readonly apiKeys: readonly string[];
+  readonly allowUnauthenticated: boolean;
   readonly maxBodyBytes: number;
   readonly maxAnswerBytes: number;
   readonly strategy: PolicyName;
@@ -154,6 +155,7 @@ export async function readGatewaySettings(environment: Environment): Promise<Gat
     port: variables.T4T_GATEWAY_PORT,
     metricsPort: variables.T4T_METRICS_PORT,
     apiKeys,
+    allowUnauthenticated: variables.T4T_ALLOW_UNAUTHENTICATED,
     maxBodyBytes: variables.T4T_MAX_BODY_BYTES,
     maxAnswerBytes: variables.T4T_MAX_ANSWER_BYTES,
     strategy: variables.T4T_SELECTION_STRATEGY,

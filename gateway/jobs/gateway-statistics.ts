@@ -8,6 +8,7 @@ import { RoutingStatistics } from "../routing/statistics/routing-statistics.ts";
  */
 export class GatewayStatistics extends RoutingStatistics {
   readonly #clock: Clock;
+  readonly #refusedEndpoints = new Map<Address, string>();
   readonly #full = new Map<Address, { readonly version: number | undefined; readonly untilMs: number }>();
 
   constructor(clock: Clock) {
@@ -23,6 +24,20 @@ export class GatewayStatistics extends RoutingStatistics {
   /** The node itself had no place for a job that it was given. */
   fullAtNode(provider: Address, forMs: number): void {
     this.#full.set(provider, { version: undefined, untilMs: this.#clock.monotonic() + forMs });
+  }
+
+  /** An endpoint that is not called was met. It is looked at again when it changes. */
+  refuseEndpoint(provider: Address, endpoint: string): void {
+    this.#refusedEndpoints.set(provider, endpoint);
+    this.setEndpointRefused(provider, true);
+  }
+
+  /** A provider's record changed. */
+  endpointMayHaveChanged(provider: Address, endpoint: string | undefined): void {
+    const refused = this.#refusedEndpoints.get(provider);
+    if (refused === undefined || refused === endpoint) return;
+    this.#refusedEndpoints.delete(provider);
+    this.setEndpointRefused(provider, false);
   }
 
   /** A snapshot was published. */

@@ -124,6 +124,11 @@ export class JobRecord {
     this.save().catch((error: unknown) => this.#context.onSaveError(error));
   }
 
+  /** Resolves when no write is under way. */
+  async saved(): Promise<void> {
+    await this.#saving;
+  }
+
   async #writeAll(): Promise<void> {
     while (this.#dirty) {
       this.#dirty = false;

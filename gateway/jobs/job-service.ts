@@ -21,6 +21,8 @@ export interface JobServiceOptions {
   readonly defaultPolicy: PolicyName;
   readonly waitLimitMs: number;
   readonly deadlineSeconds: number;
+  /** Told when a request is over for its client. */
+  readonly onFinished: (record: JobRecord, tookMs: number) => void;
 }
 
 /** Who asks for what. */
@@ -150,6 +152,7 @@ export class JobService {
     const done = runRequest(context, request, record, sink, abort.signal).finally(() => {
       signal.removeEventListener("abort", onAbort);
       this.#running.delete(record);
+      this.#options.onFinished(record, context.clock.monotonic() - request.arrivedAt);
     });
     this.#running.set(record, { abort, done });
     await done;

@@ -70,6 +70,11 @@ export class JobStore {
     return sum;
   }
 
+  /** Resolves when every change of the requests in memory is durable, or cannot be made so. */
+  async idle(): Promise<void> {
+    await Promise.allSettled([...this.#records.values()].map(async (record) => await record.saved()));
+  }
+
   #context() {
     return {
       journal: this.#options.journal,

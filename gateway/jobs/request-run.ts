@@ -5,6 +5,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { T4tError } from "../../protocol/errors.ts";
 import { authorizationTypedData, type MessageDomain } from "../../protocol/messages.ts";
 import type { ProgressEvent } from "../../protocol/progress.ts";
+import type { Usage } from "../../protocol/usage.ts";
 import { encodeAuthorization, wireHeaders } from "../../protocol/wire.ts";
 import type { CapacityLines, WaitOutcome } from "../capacity/capacity-lines.ts";
 import { upstreamBody } from "../openai/upstream-body.ts";
@@ -55,8 +56,8 @@ export interface RequestLimits {
 /** What one request's life needs of the gateway. */
 export interface RequestContext extends SelectionSources {
   readonly lines: CapacityLines<Grant>;
-  readonly calls: EscrowCalls;
-  readonly treasury: Treasury;
+  readonly calls: Pick<EscrowCalls, "jobIdOf" | "post">;
+  readonly treasury: Pick<Treasury, "topUp">;
   readonly chainTime: ChainTime;
   readonly terms: () => EscrowTerms;
   readonly account: PrivateKeyAccount;
@@ -67,6 +68,8 @@ export interface RequestContext extends SelectionSources {
   readonly observer: RequestObserver;
   /** A fresh client nonce. */
   nextNonce(): Promise<bigint>;
+  /** A post was mined: the index has something to read. */
+  posted(): void;
   /** Whether the wallet has ETH for gas. */
   hasGas(): Promise<boolean>;
   readonly clock: Clock;
@@ -77,7 +80,8 @@ export interface RequestObserver {
   waited(model: string | undefined, outcome: WaitOutcome<unknown>["kind"], waitedMs: number): void;
   attemptFailed(jobId: Hex, provider: Address, reason: string): void;
   firstByte(modelId: string, sinceArrivalMs: number, sinceSentMs: number): void;
-  disagreement(provider: Address, kind: string): void;
+  /** @param generatingMs From the first content to the end; undefined when it was not streamed. */
+  delivered(modelId: string, usage: Usage, generatingMs: number | undefined): void;
 }
 
 /** Seconds that an authorisation is good for. */
@@ -123,6 +127,8 @@ class RequestRun {
   #postUndecided = false;
   /** The newest failure of a provider: what the client is told when nobody is left. */
   #failure: T4tError | undefined;
+  /** Ms from the first content to the end of the newest answer. */
+  #generatingMs: number | undefined;
   readonly #busyRefusals = new Map<Address, number>();
 
   constructor(context: RequestContext, request: JobRequest, record: JobRecord, sink: AnswerSink, signal: AbortSignal) {
@@ -248,6 +254,7 @@ class RequestRun {
     }
     const { outcome, jobId } = posted;
     grant.post.mined(outcome.provider, outcome.blockNumber);
+    this.#context.posted();
     const candidate = candidateOf(plan, outcome.provider) ?? { ...first, provider: outcome.provider };
     const lease = this.#leaseFor(grant, candidate);
     this.#jobs += 1;
@@ -449,8 +456,9 @@ class RequestRun {
         done: () => this.#sink.end(),
       },
     );
-    const durationMs = clock.monotonic() - sentAt;
-    return await this.#answered(jobId, candidate, lease, result, durationMs);
+    const endedAt = clock.monotonic();
+    if (firstByteAt !== undefined) this.#generatingMs = endedAt - firstByteAt;
+    return await this.#answered(jobId, candidate, lease, result, endedAt - sentAt);
   }
 
   #signers(provider: Address): { readonly provider: Address; readonly operator: Address } {
@@ -480,6 +488,7 @@ class RequestRun {
           durationMs,
           ...(usage === undefined ? {} : { outputTokens: usage.outputTokens }),
         });
+        if (usage !== undefined) this.#context.observer.delivered(candidate.modelId, usage, this.#generatingMs);
         const keep = this.#record.document.source === "jobs" && result.body !== undefined;
         this.#record.finish({ status: "completed" }, keep ? result.body.toString("utf8") : null);
         return "over";
@@ -496,7 +505,9 @@ class RequestRun {
         return this.#gone();
       case "fault": {
         lease.end({ outcome: "fault", durationMs });
-        if (result.reason === "closed_address") this.#context.statistics.setEndpointRefused(candidate.provider, true);
+        if (result.reason === "closed_address") {
+          this.#context.statistics.refuseEndpoint(candidate.provider, candidate.endpoint);
+        }
         if (!result.started) {
           this.#failure = providerFaultError(result.reason, result.timedOut, false);
           return this.#providerFailed(jobId, candidate.provider, result.reason, result.acknowledged);

@@ -96,7 +96,7 @@ export class Selector {
         (candidate) => typeof parseEndpoint(candidate.endpoint, allowPrivateEndpoints) === "string",
       );
       if (refused.length === 0) return selection;
-      for (const { provider } of refused) statistics.setEndpointRefused(provider, true);
+      for (const { provider, endpoint } of refused) statistics.refuseEndpoint(provider, endpoint);
     }
   }
 

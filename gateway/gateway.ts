@@ -1,0 +1,558 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Address } from "viem";
+import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import type { Published, RegistryDelta } from "../chain/registry-index/types.ts";
+import type { Clock, Random } from "../protocol/clock.ts";
+import { T4tError } from "../protocol/errors.ts";
+import type { MessageDomain } from "../protocol/messages.ts";
+import type { Journal } from "../store/journal.ts";
+import { openSqliteJournal } from "../store/sqlite-journal.ts";
+import { CapacityLines } from "./capacity/capacity-lines.ts";
+import { type ChainPort, GatewayChain, type GatewayChainOptions } from "./chain/gateway-chain.ts";
+import type { WrongChainError } from "./chain/verify-chain.ts";
+import { ApiKeys } from "./http/api-keys.ts";
+import { type HttpExchange, type HttpServer, type RouteHandler, startHttpServer } from "./http/http-server.ts";
+import { sendBytes, sendJson } from "./http/respond.ts";
+import type { RouteName } from "./http/router.ts";
+import { applyJobEvent } from "./jobs/chain-events.ts";
+import type { EscrowPolicy } from "./jobs/escrow-plan.ts";
+import { GatewayStatistics } from "./jobs/gateway-statistics.ts";
+import { Janitor } from "./jobs/janitor.ts";
+import { cancelJob, getJob, getJobEvents, type JobRouteOptions, listJobs, postJob } from "./jobs/job-routes.ts";
+import { JobService } from "./jobs/job-service.ts";
+import { JobStore } from "./jobs/job-store.ts";
+import { ProviderDesk } from "./jobs/provider-desk.ts";
+import { chainUnavailableError } from "./jobs/request-errors.ts";
+import type { RequestContext } from "./jobs/request-run.ts";
+import { anyModelLine, type Grant } from "./jobs/selection.ts";
+import { Settlement } from "./jobs/settlement.ts";
+import { answerCompletion, type CompletionRouteOptions } from "./openai/completion-routes.ts";
+import { findModel, listModels } from "./openai/model-list.ts";
+import { describeError } from "./ops/log.ts";
+import { GatewayMetrics } from "./ops/metrics.ts";
+import { createPolicy } from "./routing/create-policy.ts";
+import type { PolicyConfig } from "./routing/policy-config.ts";
+import type { RoutingState } from "./routing/state.ts";
+import { statisticsGauges } from "./routing/statistics/metrics.ts";
+import { StatusFollower } from "./routing/status-follower.ts";
+import type { Policy, PolicyName } from "./routing/types.ts";
+import type { GatewaySettings } from "./settings.ts";
+import { ProviderConnections } from "./upstream/connections.ts";
+import type { Resolve } from "./upstream/guarded-lookup.ts";
+import { GuardedStatusTransport } from "./upstream/status-transport.ts";
+
+/** What a gateway is made of. */
+export interface GatewayParts {
+  readonly settings: GatewaySettings;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly janitorMs: number;
+  readonly journal: Journal | undefined;
+  readonly openChain: ((options: GatewayChainOptions) => Promise<ChainPort>) | undefined;
+  readonly resolve: Resolve | undefined;
+  readonly onFatal: ((error: WrongChainError) => void) | undefined;
+}
+
+/** Strategies that go by what providers report of themselves. */
+const reportedStrategies: ReadonlySet<PolicyName> = new Set(["pulsar", "wait_and_widen", "pulsar_wait_and_widen"]);
+
+const statementTimeoutMs = 5000;
+const deskTimeoutMs = 10_000;
+const maxAttempts = 8;
+/** After the drain time, how long receipts may still take. */
+const lastReceiptsMs = 5000;
+
+/** One gateway: its parts and their life from start to drain. */
+export class Gateway {
+  readonly #parts: GatewayParts;
+  readonly #journal: Journal;
+  readonly #store: JobStore;
+  readonly #statistics: GatewayStatistics;
+  readonly #connections: ProviderConnections;
+  readonly #lines: CapacityLines<Grant>;
+  readonly #service: JobService;
+  readonly #settlement: Settlement;
+  readonly #metrics: GatewayMetrics;
+  readonly #desk: ProviderDesk;
+  readonly #follower: StatusFollower | undefined;
+  readonly #policies: ReadonlyMap<PolicyName, Policy>;
+  readonly #account: PrivateKeyAccount;
+  readonly #modelsSince: number;
+  #chain: ChainPort | undefined;
+  #janitor: Janitor | undefined;
+  #server: HttpServer | undefined;
+  #metricsServer: HttpServer | undefined;
+  #context: RequestContext | undefined;
+  #closing: Promise<void> | undefined;
+  #fatal: string | undefined;
+
+  private constructor(parts: GatewayParts, journal: Journal) {
+    const { settings, clock, logger } = parts;
+    this.#parts = parts;
+    this.#journal = journal;
+    this.#modelsSince = Math.floor(clock.now() / 1000);
+    this.#account = privateKeyToAccount(settings.chain.privateKey);
+    this.#policies = policiesOf(settings);
+    this.#statistics = new GatewayStatistics(clock);
+    this.#connections = new ProviderConnections({
+      allowPrivate: settings.allowPrivateEndpoints,
+      connectTimeoutMs: settings.connectTimeoutMs,
+      ...(parts.resolve === undefined ? {} : { resolve: parts.resolve }),
+    });
+    this.#lines = new CapacityLines({ clock, maxWaiting: settings.maxWaiting, pollMs: settings.waitPollMs });
+    this.#store = new JobStore({
+      journal,
+      clock,
+      onSaveError: (error) => this.#fault("journal", error),
+    });
+    this.#desk = new ProviderDesk({
+      connections: this.#connections,
+      allowPrivate: settings.allowPrivateEndpoints,
+      timeoutMs: deskTimeoutMs,
+    });
+    this.#settlement = new Settlement({
+      account: this.#account,
+      domain: this.#domain,
+      desk: this.#desk,
+      clock,
+      onDisagreement: (provider, kind) => {
+        this.#metrics.disagreement(kind);
+        logger.warn({ provider, kind }, "a provider's usage statement does not hold");
+      },
+      onReceipt: (outcome) => this.#metrics.receipt(outcome),
+    });
+    this.#service = new JobService({
+      context: () => this.#context,
+      store: this.#store,
+      clock,
+      policies: this.#policies,
+      defaultPolicy: settings.strategy,
+      waitLimitMs: settings.waitLimitMs,
+      deadlineSeconds: settings.deadlineSeconds,
+      onFinished: (record, tookMs) => {
+        const { outcome, kind, attempts } = record.document;
+        const delivering = attempts.findLast(({ receipt }) => receipt !== undefined);
+        const errorType = outcome?.status === "completed" ? "" : (outcome?.code ?? outcome?.status ?? "");
+        this.#metrics.completed(
+          attempts.at(-1)?.modelId,
+          kind === "chat" ? "chat" : "text_completion",
+          errorType,
+          tookMs,
+        );
+        logger.info(
+          {
+            jobId: record.id,
+            requestId: record.document.requestId,
+            model: record.document.model,
+            provider: delivering?.provider,
+            outcome: outcome?.status,
+            code: outcome?.code,
+            jobs: attempts.length,
+            ...delivering?.usage,
+            tookMs: Math.round(tookMs),
+          },
+          "request ended",
+        );
+      },
+    });
+    this.#follower = this.#openFollower();
+    this.#metrics = this.#openMetrics();
+  }
+
+  /** Opens journal and port, then makes a first attempt at the chain. */
+  static async start(parts: GatewayParts): Promise<Gateway> {
+    const journal = parts.journal ?? (await openSqliteJournal(join(parts.settings.chain.dataDir, "gateway.sqlite")));
+    let gateway: Gateway | undefined;
+    try {
+      gateway = new Gateway(parts, journal);
+      await gateway.#open();
+      return gateway;
+    } catch (error) {
+      if (gateway === undefined) await journal.close();
+      else await gateway.#release();
+      throw error;
+    }
+  }
+
+  get url(): string {
+    return this.#server?.url ?? "";
+  }
+
+  get metricsUrl(): string | undefined {
+    return this.#metricsServer?.url;
+  }
+
+  get wallet(): Address {
+    return this.#account.address;
+  }
+
+  notReady(): string | undefined {
+    if (this.#service.draining) return "draining";
+    if (this.#fatal !== undefined) return this.#fatal;
+    return this.#chain === undefined ? "starting" : this.#chain.notReady();
+  }
+
+  async close(drainMs = this.#parts.settings.drainMs): Promise<void> {
+    this.#closing ??= this.#drainAndStop(drainMs);
+    await this.#closing;
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- start
+
+  async #open(): Promise<void> {
+    const { settings, clock, random, logger, openChain } = this.#parts;
+    const restored = await this.#store.restore();
+    if (restored > 0) logger.info({ jobs: restored }, "jobs of an earlier process are taken up");
+    this.#server = await startHttpServer({
+      host: settings.host,
+      port: settings.port,
+      keys: new ApiKeys(settings.apiKeys),
+      guardPages: settings.apiKeys.length === 0 && !settings.allowUnauthenticated,
+      maxBodyBytes: settings.maxBodyBytes,
+      clock,
+      handlers: this.#handlers(),
+      mintRequestId: () => `req_${randomBytes(12).toString("hex")}`,
+      onAnswer: (exchange, route, error, tookMs) => this.#answered(exchange, route, error, tookMs),
+    });
+    if (settings.metricsPort !== undefined) this.#metricsServer = await this.#openMetricsServer(settings.metricsPort);
+    const open = openChain ?? (async (options: GatewayChainOptions) => await GatewayChain.open(options));
+    this.#chain = await open({
+      settings: settings.chain,
+      escrowTarget: settings.escrowTarget,
+      journal: this.#journal,
+      clock,
+      random,
+      onPublished: (published, delta) => this.#published(published, delta),
+      onJobEvent: (event) =>
+        applyJobEvent(this.#store, event, (state, payment, attempt) => {
+          this.#metrics.jobEnded(state, payment);
+          logger.info({ jobId: attempt.jobId, state, payment: String(payment) }, "job ended");
+        }),
+      onReady: () => {
+        // Before `open` has returned there is nothing to be ready yet.
+        if (this.#chain !== undefined) this.#chainReady(this.#chain);
+      },
+      onFault: (where, error) => this.#fault(where, error),
+      onWrongChain: (error) => {
+        this.#fatal = error.message;
+        logger.fatal({ error: error.message }, "the chain is not the configured one");
+        this.#parts.onFatal?.(error);
+      },
+    });
+    this.#chainReady(this.#chain);
+    logger.info({ url: this.url, wallet: this.wallet, notReady: this.notReady() }, "gateway started");
+  }
+
+  /** The chain was reached for the first time: from here on requests can be served. */
+  #chainReady(chain: ChainPort): void {
+    const { services } = chain;
+    if (services === undefined || this.#janitor !== undefined) return;
+    this.#context = this.#requestContext(chain, services.terms.minPayment);
+    this.#janitor = new Janitor({
+      store: this.#store,
+      calls: services.calls,
+      settlement: this.#settlement,
+      chainTime: chain.time,
+      terms: () => services.terms,
+      clock: this.#parts.clock,
+      intervalMs: this.#parts.janitorMs,
+      providerNow: (provider) => {
+        const record = chain.published()?.snapshot.provider(provider);
+        return record === undefined
+          ? undefined
+          : { signers: { provider, operator: record.operator }, endpoint: record.endpoint };
+      },
+      onStep: (step, jobId, error) => {
+        this.#metrics.janitorStep(step);
+        if (error === undefined) this.#parts.logger.info({ step, jobId }, "janitor");
+        else this.#fault("janitor", error);
+      },
+    });
+    this.#janitor.start();
+  }
+
+  #requestContext(chain: ChainPort, minPayment: bigint): RequestContext {
+    const { settings, clock, random, logger } = this.#parts;
+    const { services } = chain;
+    if (services === undefined) throw new Error("the chain is not ready");
+    const escrow: EscrowPolicy = {
+      defaultMaxOutputTokens: settings.defaultMaxOutputTokens,
+      headroomRatio: settings.headroomRatio,
+      unsignedLimitRatio: settings.unsignedLimitRatio,
+      maxPerJob: settings.maxEscrowPerJob,
+      minPayment,
+    };
+    return {
+      published: () => chain.published(),
+      statistics: this.#statistics,
+      clock,
+      random,
+      allowPrivateEndpoints: settings.allowPrivateEndpoints,
+      maxPrice: settings.maxPrice,
+      escrow: () => escrow,
+      lines: this.#lines,
+      calls: services.calls,
+      treasury: services.treasury,
+      chainTime: chain.time,
+      terms: () => services.terms,
+      account: this.#account,
+      domain: this.#domain,
+      connections: this.#connections,
+      settlement: this.#settlement,
+      limits: {
+        deadlineSeconds: settings.deadlineSeconds,
+        ackTimeoutMs: settings.ackTimeoutMs,
+        idleTimeoutMs: settings.idleTimeoutMs,
+        statementTimeoutMs,
+        maxAnswerBytes: settings.maxAnswerBytes,
+        maxAttempts,
+        fullForMs: settings.waitPollMs,
+      },
+      observer: {
+        waited: (_model, outcome, waitedMs) => this.#metrics.waited(outcome, waitedMs),
+        attemptFailed: (jobId, provider, reason) => {
+          this.#metrics.attemptFailed(reason);
+          logger.warn({ jobId, provider, reason }, "a job was given up with its provider");
+        },
+        firstByte: (modelId, _sinceArrivalMs, sinceSentMs) => this.#metrics.firstByte(modelId, sinceSentMs),
+        delivered: (modelId, usage, generatingMs) => this.#metrics.used(modelId, usage, generatingMs),
+      },
+      nextNonce: async () => await chain.nextNonce(),
+      posted: () => chain.poke(),
+      hasGas: async () => await chain.hasGas(),
+    };
+  }
+
+  /** A new snapshot: what was posted is in it, and what came free goes to the heads of the lines. */
+  #published(published: Published<RoutingState>, delta: RegistryDelta): void {
+    const { snapshot } = published;
+    for (const address of delta.providers)
+      this.#statistics.endpointMayHaveChanged(address, snapshot.provider(address)?.endpoint);
+    this.#statistics.indexed(snapshot);
+    this.#follower?.sync(delta.providers, (address) => {
+      const provider = snapshot.provider(address);
+      return provider?.active === true ? provider : undefined;
+    });
+    for (const name of this.#lines.names()) {
+      if (name === anyModelLine || offersAny(published, delta, name)) this.#lines.capacityFreed(name);
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- http
+
+  #handlers(): Readonly<Record<RouteName, RouteHandler>> {
+    const { settings, clock } = this.#parts;
+    const completions: CompletionRouteOptions = {
+      service: this.#service,
+      clock,
+      maxBodyBytes: settings.maxBodyBytes,
+      commitGraceMs: settings.commitGraceMs,
+      keepAliveMs: settings.keepAliveMs,
+      clientStallMs: settings.clientStallMs,
+    };
+    const jobs: JobRouteOptions = {
+      service: this.#service,
+      store: this.#store,
+      journal: this.#journal,
+      clock,
+      maxBodyBytes: settings.maxBodyBytes,
+      keepAliveMs: settings.keepAliveMs,
+      clientStallMs: settings.clientStallMs,
+    };
+    const withId =
+      (handler: (exchange: HttpExchange, id: string) => Promise<void> | void): RouteHandler =>
+      async (exchange) => {
+        if ("id" in exchange.route) await handler(exchange, exchange.route.id);
+      };
+    return {
+      chat: async (exchange) => await answerCompletion(completions, "chat", exchange),
+      completions: async (exchange) => await answerCompletion(completions, "text", exchange),
+      models: ({ response }) =>
+        sendJson(response, 200, { object: "list", data: listModels(this.#snapshot(), this.#modelsSince) }),
+      model: withId(({ response }, id) => sendJson(response, 200, findModel(this.#snapshot(), id, this.#modelsSince))),
+      jobs: async (exchange) =>
+        exchange.request.method === "POST" ? await postJob(jobs, exchange) : await listJobs(jobs, exchange),
+      job: withId(async (exchange, id) => await getJob(jobs, exchange, id)),
+      jobEvents: withId(async (exchange, id) => await getJobEvents(jobs, exchange, id)),
+      jobCancel: withId(async (exchange, id) => await cancelJob(jobs, exchange, id)),
+      healthz: ({ response }) => sendJson(response, 200, { status: "ok" }),
+      readyz: ({ response }) => {
+        const reason = this.notReady();
+        if (reason === undefined) sendJson(response, 200, { status: "ready" });
+        else sendJson(response, 503, { status: "not ready", reason });
+      },
+      metrics: async ({ response }) => {
+        if (this.#metricsServer !== undefined)
+          throw new T4tError("unknown_url", "Metrics are served on a port of their own.");
+        await this.#sendMetrics(response);
+      },
+    };
+  }
+
+  #snapshot() {
+    const published = this.#chain?.published();
+    if (published === undefined) throw chainUnavailableError();
+    return published.snapshot;
+  }
+
+  async #sendMetrics(response: HttpExchange["response"]): Promise<void> {
+    const text = await this.#metrics.registry.metrics();
+    sendBytes(response, 200, Buffer.from(text), this.#metrics.registry.contentType);
+  }
+
+  async #openMetricsServer(port: number): Promise<HttpServer> {
+    const missing: RouteHandler = () => {
+      throw new T4tError("unknown_url", "This port serves /metrics, /healthz and /readyz.");
+    };
+    const { healthz, readyz } = this.#handlers();
+    return await startHttpServer({
+      host: "127.0.0.1",
+      port,
+      keys: new ApiKeys([]),
+      guardPages: true,
+      maxBodyBytes: 1024,
+      clock: this.#parts.clock,
+      handlers: {
+        chat: missing,
+        completions: missing,
+        models: missing,
+        model: missing,
+        jobs: missing,
+        job: missing,
+        jobEvents: missing,
+        jobCancel: missing,
+        healthz,
+        readyz,
+        metrics: async ({ response }) => await this.#sendMetrics(response),
+      },
+      mintRequestId: () => `req_${randomBytes(12).toString("hex")}`,
+      onAnswer: () => undefined,
+    });
+  }
+
+  #answered(
+    { response, requestId }: Pick<HttpExchange, "response" | "requestId">,
+    route: RouteName | "none",
+    error: unknown,
+    tookMs: number,
+  ): void {
+    this.#metrics.answered(route, response.statusCode);
+    if (error !== undefined && !(error instanceof T4tError) && response.statusCode >= 500) {
+      this.#fault("http", error);
+    }
+    this.#parts.logger.debug({ requestId, route, status: response.statusCode, tookMs: Math.round(tookMs) }, "answered");
+  }
+
+  // --------------------------------------------------------------------------------------------------------------- end
+
+  async #drainAndStop(drainMs: number): Promise<void> {
+    const { logger } = this.#parts;
+    logger.info({ running: this.#service.running }, "draining");
+    this.#service.drain();
+    this.#lines.drain();
+    await this.#within(drainMs, async () => await this.#service.idle());
+    this.#service.cancelAll();
+    await this.#within(lastReceiptsMs, async () => {
+      await this.#service.idle();
+      await this.#settlement.idle();
+    });
+    const left = this.#store.openCount;
+    if (left > 0) logger.info({ jobs: left }, "jobs stay in the journal for the next start");
+    await this.#release();
+    logger.info("stopped");
+  }
+
+  /** Stops everything at once, whatever was started. */
+  async #release(): Promise<void> {
+    await this.#janitor?.stop();
+    this.#follower?.close();
+    this.#service.drain();
+    this.#service.cancelAll();
+    const closed = Promise.all([this.#server?.close(), this.#metricsServer?.close()]);
+    await this.#chain?.close();
+    this.#server?.destroy();
+    this.#metricsServer?.destroy();
+    await closed;
+    await this.#connections.close();
+    await this.#store.idle();
+    await this.#journal.close();
+  }
+
+  async #within(ms: number, work: () => Promise<void>): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#parts.clock.after(ms, resolve);
+    await Promise.race([work(), promise]);
+    cancel();
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- parts
+
+  get #domain(): MessageDomain {
+    const { chainId, escrow } = this.#parts.settings.chain.target;
+    return { chainId, escrow };
+  }
+
+  #openFollower(): StatusFollower | undefined {
+    const { settings, clock, random } = this.#parts;
+    if (![...this.#policies.keys()].some((name) => reportedStrategies.has(name))) return undefined;
+    return new StatusFollower({
+      transport: new GuardedStatusTransport({
+        connections: this.#connections,
+        allowPrivate: settings.allowPrivateEndpoints,
+      }),
+      sink: this.#statistics,
+      clock,
+      random,
+      domain: this.#domain,
+    });
+  }
+
+  #openMetrics(): GatewayMetrics {
+    return new GatewayMetrics({
+      waiting: () => this.#lines.sizes(),
+      running: () => this.#service.running,
+      openJobs: () => this.#store.openCount,
+      locked: () => this.#store.locked,
+      account: () => this.#chain?.balance,
+      pendingTransactions: () => this.#chain?.pendingTransactions ?? 0,
+      pendingSettlements: () => this.#settlement.pending,
+      isReady: () => this.notReady() === undefined,
+      index: () => this.#chain?.indexHealth,
+      statistics: statisticsGauges(
+        this.#statistics,
+        this.#follower === undefined ? {} : { follower: () => this.#followerState() },
+      ),
+    });
+  }
+
+  #followerState() {
+    return this.#follower?.state ?? { following: 0, connected: 0, waiting: 0 };
+  }
+
+  #fault(where: string, error: unknown): void {
+    this.#metrics.fault(where);
+    this.#parts.logger.error({ where, error: describeError(error) }, "a fault");
+  }
+}
+
+/** The strategies that requests may run under, each built once: some keep caches. */
+function policiesOf(settings: GatewaySettings): ReadonlyMap<PolicyName, Policy> {
+  const names = new Set([settings.strategy, ...settings.allowedStrategies]);
+  return new Map([...names].map((name) => [name, createPolicy(policyConfig(name, settings))]));
+}
+
+function policyConfig(name: PolicyName, settings: GatewaySettings): PolicyConfig {
+  if (name !== "manual") return { name };
+  if (settings.manualProvider === undefined) throw new Error("the strategy manual needs a provider");
+  return { name, provider: settings.manualProvider };
+}
+
+/** Whether one of the providers that changed offers a model. */
+function offersAny({ snapshot }: Published<RoutingState>, delta: RegistryDelta, modelId: string): boolean {
+  if (delta.models.has(modelId)) return true;
+  for (const address of delta.providers) if (snapshot.provider(address)?.offerings.has(modelId) === true) return true;
+  return false;
+}
