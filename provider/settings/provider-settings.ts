@@ -15,13 +15,7 @@ import {
   textSetting,
   urlSetting,
 } from "../../protocol/setting-kinds.ts";
-import {
-  type Environment,
-  readSettings,
-  type SettingFault,
-  type Settings,
-  SettingsError,
-} from "../../protocol/settings.ts";
+import { type Environment, readSettings, type SettingFault, type Settings } from "../../protocol/settings.ts";
 import { type EndpointsSource, type SimpleEndpoint, simpleEndpoints } from "./endpoints-source.ts";
 import { siblingVariables } from "./sibling-variables.ts";
 
@@ -184,17 +178,22 @@ function checkProviderVariables(variables: ProviderVariables): readonly SettingF
 
 function endpointsSource(variables: ProviderVariables): EndpointsSource {
   if (variables.T4T_ENDPOINTS_FILE !== undefined) return { kind: "file", path: variables.T4T_ENDPOINTS_FILE };
-  const { T4T_BACKEND_URL: url, T4T_MODEL: model, T4T_CONTEXT_LENGTH: contextLength } = variables;
-  const { T4T_INPUT_PRICE: inputPrice, T4T_OUTPUT_PRICE: outputPrice } = variables;
-  if (url === undefined || model === undefined || contextLength === undefined) throw new SettingsError([]);
-  if (inputPrice === undefined || outputPrice === undefined) throw new SettingsError([]);
-  const simple: SimpleEndpoint = {
-    url,
-    model,
-    contextLength,
-    prices: { inputPrice, outputPrice },
+  return { kind: "simple", endpoints: simpleEndpoints(simpleEndpoint(variables)) };
+}
+
+/** The plain form's backend; `checkProviderVariables` has made sure that it is complete. */
+function simpleEndpoint(variables: ProviderVariables): SimpleEndpoint {
+  return {
+    url: required(variables.T4T_BACKEND_URL),
+    model: required(variables.T4T_MODEL),
+    contextLength: required(variables.T4T_CONTEXT_LENGTH),
+    prices: { inputPrice: required(variables.T4T_INPUT_PRICE), outputPrice: required(variables.T4T_OUTPUT_PRICE) },
     backendModel: variables.T4T_BACKEND_MODEL,
     apiKey: variables.T4T_BACKEND_API_KEY,
   };
-  return { kind: "simple", endpoints: simpleEndpoints(simple) };
+}
+
+function required<T>(value: T | undefined): T {
+  if (value === undefined) throw new TypeError("a checked variable is missing");
+  return value;
 }

@@ -59,11 +59,10 @@ export class JobBook {
 
   /** Writes a job that is not in the book; false when it is there already. */
   async insert(job: ProviderJob): Promise<boolean> {
-    return await this.#inOrder(job.jobId, async () => {
-      if ((await this.#entry(job.jobId)) !== undefined) return false;
-      await this.#write(job, undefined);
-      return true;
-    });
+    return await this.#inOrder(
+      job.jobId,
+      async () => !this.#open.has(job.jobId) && (await this.#write(job, undefined)),
+    );
   }
 
   /**
@@ -79,7 +78,7 @@ export class JobBook {
       if (entry === undefined) return undefined;
       const next = change(entry.job);
       if (next === undefined) return { job: entry.job, changed: false };
-      await this.#write(next, entry);
+      if (!(await this.#write(next, entry))) throw new JobConflictError(jobId);
       return { job: next, changed: true };
     });
   }
@@ -91,7 +90,8 @@ export class JobBook {
     return row === undefined ? undefined : { job: parse(row), row };
   }
 
-  async #write(job: ProviderJob, previous: Entry | undefined): Promise<void> {
+  /** Writes the next revision; false when the journal holds another than `previous`. */
+  async #write(job: ProviderJob, previous: Entry | undefined): Promise<boolean> {
     const now = this.#clock.now();
     const row: JobRow = {
       collection: "provider",
@@ -104,10 +104,11 @@ export class JobBook {
       createdAt: previous?.row.createdAt ?? now,
       updatedAt: now,
     };
-    if (!(await this.#journal.casJob(row))) throw new JobConflictError(job.jobId);
+    if (!(await this.#journal.casJob(row))) return false;
     if (row.open) this.#open.set(job.jobId, { job, row });
     else this.#open.delete(job.jobId);
     for (const listener of this.#listeners) listener(job);
+    return true;
   }
 
   async #inOrder<T>(jobId: Hex, task: () => Promise<T>): Promise<T> {

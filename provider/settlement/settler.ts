@@ -182,14 +182,16 @@ export class Settler {
   async #settle(items: readonly SettlementItem[]): Promise<void> {
     const { queue, escrow } = this.#options;
     const request = settlementRequest(escrow, items);
-    const jobs: ProviderJob[] = [];
-    for (const { job, action } of items) {
-      const next = await this.#change(job.jobId, (now) =>
-        // A receipt or an event may have come since the look: then the next look decides anew.
-        now === job ? { ...now, stage: "settling", transaction: { key: request.key, action } } : undefined,
-      );
-      if (next !== undefined) jobs.push(next);
-    }
+    const marked = await Promise.all(
+      items.map(
+        async ({ job, action }) =>
+          await this.#change(job.jobId, (now) =>
+            // A receipt or an event may have come since the look: then the next look decides anew.
+            now === job ? { ...now, stage: "settling", transaction: { key: request.key, action } } : undefined,
+          ),
+      ),
+    );
+    const jobs = marked.filter((job) => job !== undefined);
     if (jobs.length < items.length) {
       // The request names jobs that are not ours to settle any more: put the others back and look again.
       for (const job of jobs) {
