@@ -10,6 +10,7 @@ import {
 } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import { providerRegistryAbi } from "../../chain/abi/provider-registry.ts";
 import { testTokenAbi } from "../../chain/abi/test-token.ts";
 import type { Deployment } from "../../chain/deployment.ts";
 
@@ -27,8 +28,8 @@ export interface FundingOptions {
   readonly providers: readonly Address[];
   /** Wei of the token that each gateway's escrow account is filled up to. */
   readonly gatewayDeposit: bigint;
-  /** Wei of the token that each provider's wallet is filled up to, for its stake. */
-  readonly providerTokens?: bigint;
+  /** Wei of the token that each provider's wallet and stake together are filled up to. */
+  readonly providerTokens: bigint;
   /** The token is the test token and prints money. */
   readonly mayMint: boolean;
 }
@@ -55,7 +56,6 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
     if (balance >= gasMoney / 2n) continue;
     await mined(reader, await wallet.sendTransaction({ account, chain, to: address, value: gasMoney - balance }));
   }
-  const providerTokens = options.providerTokens ?? 1_000_000_000n;
   const deposits: { readonly address: Address; readonly missing: bigint }[] = [];
   for (const address of options.gateways) {
     const { free } = await reader.readContract({
@@ -74,7 +74,14 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
       functionName: "balanceOf",
       args: [address],
     });
-    if (held < providerTokens) grants.push({ address, missing: providerTokens - held });
+    const { stake } = await reader.readContract({
+      address: options.deployment.registry,
+      abi: providerRegistryAbi,
+      functionName: "providerOf",
+      args: [address],
+    });
+    const has = held + stake;
+    if (has < options.providerTokens) grants.push({ address, missing: options.providerTokens - has });
   }
   const needed = [...deposits, ...grants].reduce((sum, { missing }) => sum + missing, 0n);
   if (needed === 0n) return;

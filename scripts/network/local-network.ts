@@ -89,6 +89,9 @@ export interface LocalNetwork {
 
 const readyTimeoutMs = 60_000;
 
+/** Wei of the token that each provider stakes: what all its open jobs together may be worth. */
+const providerStake = 1_000_000_000n;
+
 /** Starts chain, contracts, backend, provider nodes and gateways, each a process of its own; on any failure stops what was started. */
 export async function startLocalNetwork(options: NetworkOptions): Promise<LocalNetwork> {
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "t4t-")));
@@ -118,6 +121,7 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
       gateways: gatewayKeys.map(({ account }) => account.address),
       providers: providerKeys.map(({ account }) => account.address),
       gatewayDeposit: options.gatewayDeposit ?? 1_000_000_000n,
+      providerTokens: providerStake,
       mayMint: options.mayMint ?? options.deploymentFile === undefined,
     });
     const backendUrl = options.backendUrl ?? (await startBackendProcess(options, dataDir, children, step));
@@ -338,6 +342,7 @@ async function providerEnvironment(
     T4T_ENDPOINT: place.endpoint,
     T4T_ENDPOINTS_FILE: endpointsFile,
     T4T_CHAIN_POLL_MS: "100",
+    T4T_STAKE: String(providerStake),
     ...(specification.maxConcurrentJobs === undefined
       ? {}
       : { T4T_MAX_CONCURRENT_JOBS: String(specification.maxConcurrentJobs) }),

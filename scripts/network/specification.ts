@@ -31,7 +31,7 @@ export const sharedModel = "t4t/tiny";
 /** Model that only the provider with one slot serves, so that a second client must wait in line. */
 export const singleModel = "t4t/tiny-single";
 
-const contextLength = 4096;
+const contextLength = 32_768;
 
 function offering(model: string, inputPrice: bigint, outputPrice: bigint, backendModel: string): OfferingSpecification {
   return { model, inputPrice, outputPrice, contextLength, backendModel };

@@ -14,7 +14,7 @@ export function testOffering(price = 2n, model = testModel): OfferingSpecificati
     backendModel: "tiny",
     inputPrice: price * oneToken,
     outputPrice: price * 3n * oneToken,
-    contextLength: 4096,
+    contextLength: 32_768,
   };
 }
 
