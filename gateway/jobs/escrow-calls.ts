@@ -30,13 +30,19 @@ export type PostOutcome =
       readonly transactionHash: Hex;
       readonly blockNumber: number;
     }
-  /** Nobody could take it: per candidate, whether it was full (else it cannot serve at all). Cost nothing. */
-  | { readonly kind: "refused"; readonly full: ReadonlySet<Address>; readonly unable: ReadonlySet<Address> }
+  /** Nobody could take it, for one reason each. Cost nothing. */
+  | { readonly kind: "refused"; readonly refusals: ReadonlyMap<Address, PostRefusal> }
   | { readonly kind: "insufficient_balance"; readonly free: bigint; readonly required: bigint }
   | { readonly kind: "bad_deadline"; readonly earliest: number; readonly latest: number }
   | { readonly kind: "failed"; readonly errorName: string | undefined; readonly message: string }
   /** Not sent in time: the chain cannot be reached, or the wallet cannot pay for gas. */
   | { readonly kind: "abandoned"; readonly message: string };
+
+/**
+ * Why the chain did not give a job to a candidate. `full`: no slot. `low_stake`: its stake does not cover one more job of this size
+ * now. `unable`: it is not what the index took it for.
+ */
+export type PostRefusal = "full" | "low_stake" | "unable";
 
 /** A job as the escrow has it; times in Unix seconds. */
 export interface JobOnChain {
@@ -60,8 +66,8 @@ export const jobStatusNames = [
 ] as const;
 export type JobStatusName = (typeof jobStatusNames)[number];
 
-/** `IProviderRegistry.Refusal.AtCapacity`. */
-const refusalAtCapacity = 6;
+/** Members of `IProviderRegistry.Refusal` that pass by themselves. */
+const passingRefusals: Readonly<Record<number, PostRefusal>> = { 6: "full", 7: "low_stake" };
 
 /** Terms of one post beyond the plan. */
 export interface PostRequest {
@@ -234,15 +240,15 @@ function revertedPost(
   switch (errorName) {
     case "NoProviderAvailable": {
       const refusals = (Array.isArray(args[0]) ? args[0] : []) as readonly unknown[];
-      const isFull = (_provider: Address, index: number): boolean => Number(refusals[index] ?? 0) === refusalAtCapacity;
       return {
         kind: "refused",
-        full: new Set(candidates.filter(isFull)),
-        unable: new Set(candidates.filter((provider, index) => !isFull(provider, index))),
+        refusals: new Map(
+          candidates.map((provider, index) => [provider, passingRefusals[Number(refusals[index] ?? 0)] ?? "unable"]),
+        ),
       };
     }
     case "ProviderAtCapacity":
-      return { kind: "refused", full: new Set(candidates), unable: new Set() };
+      return { kind: "refused", refusals: new Map(candidates.map((provider) => [provider, "full"])) };
     case "InsufficientBalance":
       return {
         kind: "insufficient_balance",

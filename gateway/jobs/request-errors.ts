@@ -108,6 +108,13 @@ export function insufficientBalanceError(required: bigint, free: bigint): T4tErr
   );
 }
 
+/** The chain gave the job to nobody, for reasons that the index cannot see. */
+export function noTakerError(): T4tError {
+  return new T4tError("server_is_overloaded", "No provider could take a job of this size at the moment.", {
+    retryAfterSeconds: 10,
+  });
+}
+
 export function unfundedWalletError(): T4tError {
   return new T4tError(
     "insufficient_escrow_balance",

@@ -16,7 +16,7 @@ import type { ProviderConnections } from "../upstream/connections.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import type { ChainTime } from "./chain-time.ts";
-import type { EscrowCalls, EscrowTerms, PostOutcome } from "./escrow-calls.ts";
+import type { EscrowCalls, EscrowTerms, PostOutcome, PostRefusal } from "./escrow-calls.ts";
 import { candidateOf, type EscrowPlan, inputBoundAt, outputBoundAt } from "./escrow-plan.ts";
 import type { AttemptDocument, PartialObservation } from "./job-document.ts";
 import type { JobRecord } from "./job-record.ts";
@@ -29,6 +29,7 @@ import {
   escrowLimitError,
   insufficientBalanceError,
   noCandidateError,
+  noTakerError,
   providerFaultError,
   rejectedError,
   unfundedWalletError,
@@ -93,6 +94,9 @@ interface Posted {
   readonly outcome: PostOutcome;
   readonly jobId: Hex;
 }
+
+/** How often a provider without a place for a job that the index or the chain gave it is asked again. */
+const maxBusyRefusals = 1;
 
 /** Whether another provider shall be tried. */
 type Next = "again" | "over";
@@ -370,12 +374,9 @@ class RequestRun {
     const { statistics, limits } = this.#context;
     if (this.#signal.aborted) return this.#gone();
     switch (outcome.kind) {
-      case "refused": {
-        const version = this.#context.published()?.snapshot.version ?? 0;
-        for (const provider of outcome.full) statistics.fullOnChain(provider, version, limits.fullForMs);
-        for (const provider of outcome.unable) this.#selector.tried.add(provider);
+      case "refused":
+        for (const [provider, refusal] of outcome.refusals) this.#noteRefusal(provider, refusal);
         return "again";
-      }
       case "insufficient_balance":
         return this.#fail(insufficientBalanceError(outcome.required, outcome.free));
       case "abandoned":
@@ -386,6 +387,24 @@ class RequestRun {
       case "failed":
         return this.#fail(chainUnavailableError(new Error(`${outcome.errorName ?? "revert"}: ${outcome.message}`)));
     }
+  }
+
+  /** What the chain said of a candidate, for the next selection. None of it costs a provider anything. */
+  #noteRefusal(provider: Address, refusal: PostRefusal): void {
+    const { statistics, limits } = this.#context;
+    if (refusal === "full") {
+      statistics.fullOnChain(provider, this.#context.published()?.snapshot.version ?? 0, limits.fullForMs);
+      return;
+    }
+    const times = (this.#busyRefusals.get(provider) ?? 0) + 1;
+    this.#busyRefusals.set(provider, times);
+    if (refusal === "low_stake" && times <= maxBusyRefusals) {
+      // Its other jobs hold the stake; it comes free with them.
+      statistics.fullAtNode(provider, limits.fullForMs);
+      return;
+    }
+    this.#selector.tried.add(provider);
+    this.#failure = noTakerError();
   }
 
   // ------------------------------------------------------------------------------------------------------------- asking
@@ -556,7 +575,7 @@ class RequestRun {
         const times = (this.#busyRefusals.get(provider) ?? 0) + 1;
         this.#busyRefusals.set(provider, times);
         // A node that has no place although the chain gave it the job is asked once more later, then left alone.
-        if (times > 1 || refusal.code === "provider_draining") this.#selector.tried.add(provider);
+        if (times > maxBusyRefusals || refusal.code === "provider_draining") this.#selector.tried.add(provider);
         statistics.fullAtNode(provider, limits.fullForMs);
         this.#failure = new T4tError("server_is_overloaded", "The provider had no place for the request.", {
           retryAfterSeconds: 5,
