@@ -46,12 +46,18 @@ export async function streamOneJob(
     .withResponse();
   const id = response.headers.get("x-t4t-job-id");
   if (id === null) throw new DemonstrationError("the gateway's answer names no job (x-t4t-job-id)");
-  const end = followJob(gatewayUrl, id, (event) => output.progress("client", event));
-  end.catch(() => undefined);
+  const acknowledged = Promise.withResolvers<void>();
+  const end = followJob(gatewayUrl, id, (event) => {
+    output.progress("client", event);
+    if (event.type === "provider_acked") acknowledged.resolve();
+  });
+  end.then(acknowledged.resolve, acknowledged.resolve);
   let text = "";
   for await (const chunk of stream) {
     const piece = chunk.choices[0]?.delta.content ?? "";
     text += piece;
+    // The events come over a connection of their own: shown in the order in which they happened.
+    await acknowledged.promise;
     if (piece !== "") output.text("client", piece);
   }
   return { ...(await end), text };
@@ -83,7 +89,7 @@ async function followJob(
 
 /** What the two clients of `waitInLine` saw. */
 export interface WaitedInLine {
-  /** Milliseconds that the second client stood in the line, as last reported to it. */
+  /** Milliseconds from the second client's first word of waiting to its turn. */
   readonly waitedMs: number;
   readonly waitingEvents: number;
 }
@@ -123,6 +129,7 @@ async function secondClient(gatewayUrl: string, request: object, output: Demonst
     headers: { "content-type": "application/json", accept: "text/event-stream", authorization: `Bearer ${apiKey}` },
     body: JSON.stringify({ request }),
   });
+  let waitingSince: number | undefined;
   let waitedMs = 0;
   let waitingEvents = 0;
   for await (const frame of sseFrames(response)) {
@@ -134,7 +141,9 @@ async function secondClient(gatewayUrl: string, request: object, output: Demonst
     output.progress("second client", event);
     if (event.type === "waiting_for_capacity") {
       waitingEvents += 1;
-      waitedMs = event.waitedMs;
+      waitingSince ??= performance.now();
+    } else if (event.type === "provider_selected" && waitingSince !== undefined) {
+      waitedMs = performance.now() - waitingSince;
     }
     if (event.type === "failed")
       throw new DemonstrationError(`the second client's job failed: ${event.code}: ${event.message}`);

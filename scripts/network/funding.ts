@@ -7,6 +7,7 @@ import {
   parseEther,
   type PublicClient,
   type WalletClient,
+  zeroAddress,
 } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
@@ -74,12 +75,7 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
       functionName: "balanceOf",
       args: [address],
     });
-    const { stake } = await reader.readContract({
-      address: options.deployment.registry,
-      abi: providerRegistryAbi,
-      functionName: "providerOf",
-      args: [address],
-    });
+    const stake = await stakeOf(reader, options.deployment.registry, address);
     const has = held + stake;
     if (has < options.providerTokens) grants.push({ address, missing: options.providerTokens - has });
   }
@@ -126,6 +122,14 @@ export async function fundNetwork(options: FundingOptions): Promise<void> {
       }),
     );
   }
+}
+
+/** Stake of a provider; 0 before it has registered. The node's key is owner and operator in one. */
+async function stakeOf(reader: PublicClient, registry: Address, provider: Address): Promise<bigint> {
+  const contract = { address: registry, abi: providerRegistryAbi } as const;
+  const owner = await reader.readContract({ ...contract, functionName: "providerOfOperator", args: [provider] });
+  if (owner === zeroAddress) return 0n;
+  return (await reader.readContract({ ...contract, functionName: "providerOf", args: [owner] })).stake;
 }
 
 async function haveTokens(
