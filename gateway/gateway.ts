@@ -16,7 +16,7 @@ import { ApiKeys } from "./http/api-keys.ts";
 import { type HttpExchange, type HttpServer, type RouteHandler, startHttpServer } from "./http/http-server.ts";
 import { sendBytes, sendJson } from "./http/respond.ts";
 import type { RouteName } from "./http/router.ts";
-import { applyJobEvent } from "./jobs/chain-events.ts";
+import { applyJobEvent, type JobEndListener } from "./jobs/chain-events.ts";
 import type { EscrowPolicy } from "./jobs/escrow-plan.ts";
 import { GatewayStatistics } from "./jobs/gateway-statistics.ts";
 import { Janitor } from "./jobs/janitor.ts";
@@ -226,11 +226,7 @@ export class Gateway {
       clock,
       random,
       onPublished: (published, delta) => this.#published(published, delta),
-      onJobEvent: (event) =>
-        applyJobEvent(this.#store, event, (state, payment, attempt) => {
-          this.#metrics.jobEnded(state, payment);
-          logger.info({ jobId: attempt.jobId, state, payment: String(payment) }, "job ended");
-        }),
+      onJobEvent: (event) => applyJobEvent(this.#store, event, this.#jobEnded),
       onReady: () => {
         // Before `open` has returned there is nothing to be ready yet.
         if (this.#chain !== undefined) this.#chainReady(this.#chain);
@@ -265,6 +261,7 @@ export class Gateway {
           ? undefined
           : { signers: { provider, operator: record.operator }, endpoint: record.endpoint };
       },
+      onEnd: this.#jobEnded,
       onStep: (step, jobId, error) => {
         this.#metrics.janitorStep(step);
         if (error === undefined) this.#parts.logger.info({ step, jobId }, "janitor");
@@ -531,6 +528,11 @@ export class Gateway {
   #followerState() {
     return this.#follower?.state ?? { following: 0, connected: 0, waiting: 0 };
   }
+
+  readonly #jobEnded: JobEndListener = (state, payment, attempt) => {
+    this.#metrics.jobEnded(state, payment);
+    this.#parts.logger.info({ jobId: attempt.jobId, state, payment: String(payment) }, "job ended");
+  };
 
   #fault(where: string, error: unknown): void {
     this.#metrics.fault(where);

@@ -48,7 +48,16 @@ export interface ChainServices {
 /** What the rest of the gateway asks of the escrow. */
 export type EscrowPort = Pick<
   EscrowCalls,
-  "jobIdOf" | "post" | "outcomeOfPost" | "jobOf" | "account" | "requestCancel" | "finalizeCancel" | "expire" | "slash"
+  | "jobIdOf"
+  | "post"
+  | "outcomeOfPost"
+  | "jobOf"
+  | "completionOf"
+  | "account"
+  | "requestCancel"
+  | "finalizeCancel"
+  | "expire"
+  | "slash"
 >;
 
 /** What the rest of the gateway needs of the chain; tests put another in its place. */

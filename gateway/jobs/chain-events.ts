@@ -1,3 +1,4 @@
+import type { Hex } from "viem";
 import type { JobEvent } from "../../chain/registry-index/types.ts";
 import type { Usage } from "../../protocol/usage.ts";
 import { type AttemptDocument, type AttemptState, isTerminalState } from "./job-document.ts";
@@ -15,6 +16,16 @@ const endStates: Readonly<Partial<Record<JobEvent["type"], AttemptState>>> = {
 /** How a job of ours ended on chain, for metrics. */
 export type JobEndListener = (state: AttemptState, payment: bigint, attempt: AttemptDocument) => void;
 
+/** How a job ended on chain. */
+export interface JobEnd {
+  readonly state: AttemptState;
+  /** Wei paid to the provider; 0 for any end but a payment. */
+  readonly payment: bigint;
+  readonly usage: Usage | undefined;
+  /** undefined where the chain's events could not be read any more. */
+  readonly transactionHash: Hex | undefined;
+}
+
 /** Takes what the chain says of a job over into our record of it. Events of other gateways' jobs do nothing. */
 export function applyJobEvent(store: JobStore, event: JobEvent, onEnd: JobEndListener): void {
   const record = store.byJob(event.jobId);
@@ -23,44 +34,59 @@ export function applyJobEvent(store: JobStore, event: JobEvent, onEnd: JobEndLis
   if (record === undefined || attempt === undefined || state === undefined) return;
   if (event.removed) {
     // A reorganisation took the end back; it is likely to come again.
-    if (attempt.state === state)
+    if (attempt.state === state) {
       record.updateAttempt(attempt.jobId, { state: attempt.receipt === undefined ? "abandoned" : "delivered" });
+    }
     return;
   }
-  if (isTerminalState(attempt.state)) return;
-  tellReaders(record, attempt, event);
-  if (event.type === "completed") {
-    record.updateAttempt(attempt.jobId, {
+  const paid = event.type === "completed";
+  applyEnd(
+    record,
+    attempt,
+    {
       state,
-      payment: String(event.payment),
-      usage: usageOf(event),
-      endTransaction: event.place.transactionHash,
-    });
-    onEnd(state, event.payment, attempt);
-  } else {
-    record.updateAttempt(attempt.jobId, { state, endTransaction: event.place.transactionHash });
-    onEnd(state, 0n, attempt);
-  }
+      payment: paid ? event.payment : 0n,
+      usage: paid ? { inputTokens: Number(event.inputTokens), outputTokens: Number(event.outputTokens) } : undefined,
+      transactionHash: event.place.transactionHash,
+    },
+    onEnd,
+  );
+}
+
+/** Takes the end of a job over into our record and tells readers. Only the first end counts. */
+export function applyEnd(record: JobRecord, attempt: AttemptDocument, end: JobEnd, onEnd: JobEndListener): void {
+  if (isTerminalState(attempt.state)) return;
+  tellReaders(record, attempt, end);
+  const { state, payment, usage, transactionHash } = end;
+  record.updateAttempt(attempt.jobId, {
+    state,
+    ...(state === "settled" ? { payment: String(payment) } : {}),
+    ...(usage === undefined ? {} : { usage }),
+    ...(transactionHash === undefined ? {} : { endTransaction: transactionHash }),
+  });
   record.saveSoon();
+  onEnd(state, payment, attempt);
 }
 
 /** Readers of the request's events hear of the job that delivered, not of those that were given up on the way. */
-function tellReaders(record: JobRecord, attempt: AttemptDocument, event: JobEvent): void {
+function tellReaders(record: JobRecord, attempt: AttemptDocument, end: JobEnd): void {
   if (attempt.receipt === undefined && attempt.state !== "delivered") return;
-  if (event.type === "completed") {
+  const { provider } = attempt;
+  if (
+    end.state === "settled" &&
+    provider !== undefined &&
+    end.usage !== undefined &&
+    end.transactionHash !== undefined
+  ) {
     record.progress({
       type: "settled",
       jobId: attempt.jobId,
-      provider: event.provider,
-      usage: usageOf(event),
-      payment: String(event.payment),
-      transactionHash: event.place.transactionHash,
+      provider,
+      usage: end.usage,
+      payment: String(end.payment),
+      transactionHash: end.transactionHash,
     });
-  } else {
-    record.progress({ type: "failed", code: "refunded", message: "The provider gave the payment back." });
+  } else if (end.state !== "settled") {
+    record.progress({ type: "failed", code: "refunded", message: "The payment for the job came back." });
   }
-}
-
-function usageOf(event: Extract<JobEvent, { type: "completed" }>): Usage {
-  return { inputTokens: Number(event.inputTokens), outputTokens: Number(event.outputTokens) };
 }

@@ -10,6 +10,7 @@ import {
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import type { TransactionOutcome, TransactionQueue } from "../../chain/transactions/types.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
+import type { Usage } from "../../protocol/usage.ts";
 import type { EscrowPlan } from "./escrow-plan.ts";
 
 /** Windows and bounds of one escrow deployment; times in seconds. */
@@ -150,6 +151,28 @@ export class EscrowCalls {
       provider: job.provider,
       since: job.since,
       deadline: job.deadline,
+    };
+  }
+
+  /** What the job's `JobCompleted` says; undefined when there is none from the block on, or the node does not tell. */
+  async completionOf(
+    jobId: Hex,
+    fromBlock: number,
+  ): Promise<{ readonly payment: bigint; readonly usage: Usage; readonly transactionHash: Hex } | undefined> {
+    const [log] = await this.#client.getContractEvents({
+      address: this.#escrow,
+      abi: jobEscrowAbi,
+      eventName: "JobCompleted",
+      args: { jobId },
+      fromBlock: BigInt(fromBlock),
+      strict: true,
+    });
+    if (log === undefined) return undefined;
+    const { payment, inputTokens, outputTokens } = log.args;
+    return {
+      payment,
+      usage: { inputTokens: Number(inputTokens), outputTokens: Number(outputTokens) },
+      transactionHash: log.transactionHash,
     };
   }
 

@@ -4,6 +4,7 @@ import type { TransactionOutcome } from "../../chain/transactions/types.ts";
 import type { ChainTime } from "./chain-time.ts";
 import type { EscrowCalls, EscrowTerms, JobOnChain } from "./escrow-calls.ts";
 import { type AttemptDocument, type AttemptState, isTerminalState } from "./job-document.ts";
+import { applyEnd, type JobEndListener } from "./chain-events.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { JobStore } from "./job-store.ts";
 import { defaultWindows, type JanitorStep, nextStep } from "./next-step.ts";
@@ -15,7 +16,7 @@ export interface JanitorOptions {
   readonly store: JobStore;
   readonly calls: Pick<
     EscrowCalls,
-    "jobOf" | "outcomeOfPost" | "requestCancel" | "finalizeCancel" | "expire" | "slash"
+    "jobOf" | "completionOf" | "outcomeOfPost" | "requestCancel" | "finalizeCancel" | "expire" | "slash"
   >;
   readonly settlement: Settlement;
   readonly chainTime: ChainTime;
@@ -27,6 +28,7 @@ export interface JanitorOptions {
   readonly providerNow: (
     provider: Address,
   ) => { readonly signers: ProviderSigners; readonly endpoint: string } | undefined;
+  readonly onEnd: JobEndListener;
   /** Told of each step taken, for logs and metrics. */
   readonly onStep: (step: JanitorStep["kind"], jobId: Hex, error?: unknown) => void;
 }
@@ -35,6 +37,8 @@ export interface JanitorOptions {
 const parallel = 8;
 /** Most jobs of one `expireJobs`. */
 const maxBatch = 20;
+/** Within this time a delivered job is settled in the ordinary way, seen by the index. */
+const settlingMs = 15_000;
 const firstRetryMs = 2000;
 const maxRetryMs = 60_000;
 
@@ -86,7 +90,7 @@ export class Janitor {
         if (isTerminalState(attempt.state)) continue;
         alive.add(attempt.jobId);
         if (record.active && attempt.state !== "abandoned") continue;
-        const look = this.#lookOf(attempt.jobId);
+        const look = this.#lookOf(attempt.jobId, attempt.state === "delivered" ? settlingMs : 0);
         if (now >= look.dueAt && this.#options.clock.monotonic() >= look.retryAt) due.push({ record, attempt });
       }
     }
@@ -136,7 +140,7 @@ export class Janitor {
     const { jobId } = attempt;
     switch (step.kind) {
       case "ended":
-        end(record, jobId, step.state);
+        await this.#ended(record, attempt, step.state);
         return false;
       case "wait":
         this.#lookOf(jobId).dueAt = step.until;
@@ -192,7 +196,17 @@ export class Janitor {
         ? undefined
         : await this.#options.calls.outcomeOfPost(attempt.postKey, attempt.candidates, attempt.jobId);
     if (outcome?.kind === "posted") throw new NotYetError("the chain does not show a job that it has taken");
-    end(record, attempt.jobId, "not_posted");
+    applyEnd(record, attempt, { ...nothingPaid, state: "not_posted" }, this.#options.onEnd);
+  }
+
+  /** The chain ended it and its event passed us by: we were not running, or the index started after it. */
+  async #ended(record: JobRecord, attempt: AttemptDocument, state: AttemptState): Promise<void> {
+    const completion =
+      state === "settled"
+        ? await this.#options.calls.completionOf(attempt.jobId, attempt.postBlock ?? 0).catch(() => undefined)
+        : undefined;
+    const current = record.attempt(attempt.jobId) ?? attempt;
+    applyEnd(record, current, { ...nothingPaid, ...completion, state }, this.#options.onEnd);
   }
 
   /** Takes over what the chain says of a job whose post we did not see the end of. */
@@ -225,10 +239,11 @@ export class Janitor {
     if (!(error instanceof NotYetError && error.message === "")) this.#options.onStep("wait", jobId, error);
   }
 
-  #lookOf(jobId: Hex): Look {
+  /** @param firstAfterMs For a job not looked at before: how long it is left alone. */
+  #lookOf(jobId: Hex, firstAfterMs = 0): Look {
     const known = this.#looks.get(jobId);
     if (known !== undefined) return known;
-    const look: Look = { retryAt: 0, dueAt: 0, failures: 0 };
+    const look: Look = { retryAt: this.#options.clock.monotonic() + firstAfterMs, dueAt: 0, failures: 0 };
     this.#looks.set(jobId, look);
     return look;
   }
@@ -239,10 +254,7 @@ class NotYetError extends Error {
   override readonly name = "NotYetError";
 }
 
-function end(record: JobRecord, jobId: Hex, state: AttemptState): void {
-  record.updateAttempt(jobId, { state });
-  record.saveSoon();
-}
+const nothingPaid = { payment: 0n, usage: undefined, transactionHash: undefined } as const;
 
 /** A request whose process was killed: its client is gone, its answer was cut, its provider is still to be agreed with. */
 function adopt(record: JobRecord, nowMs: number): void {
