@@ -1,0 +1,23 @@
+import hre from "hardhat";
+
+/**
+ * The in-process chain that all contract tests share; each test starts from the snapshot of its fixture. Contracts may be
+ * larger than a real chain allows, because the weakened ones are compiled without the optimizer (deployment.test.ts measures
+ * the real ones).
+ */
+export const { ethers, ignition, networkHelpers } = await hre.network.create({
+  override: { allowUnlimitedContractSize: true },
+});
+export const { loadFixture, time } = networkHelpers;
+
+/** Sends the transactions that `send` sends in one block, in the order in which they were sent. */
+export async function inOneBlock<T>(send: () => Promise<T>): Promise<T> {
+  await ethers.provider.send("evm_setAutomine", [false]);
+  try {
+    const sent = await send();
+    await networkHelpers.mine();
+    return sent;
+  } finally {
+    await ethers.provider.send("evm_setAutomine", [true]);
+  }
+}
