@@ -153,11 +153,9 @@ export interface CandidatePool {
   readonly size: number;
   /** Ring of the live providers of the model, full ones too; the wildcard ring for a request without a model. */
   readonly ring: HashRing | undefined;
-  /** All, cheapest for this request first, equal costs in random order. */
-  byCost(standing?: Standing): Iterable<Candidate>;
-  /** All, in uniformly random order. */
-  shuffled(standing?: Standing): Iterable<Candidate>;
-  /** `count` of them drawn uniformly without replacement; all when there are no more. */
+  /** The cheapest for this request, at most `count`, cheapest first, equal costs in random order. */
+  cheapest(count: number, standing?: Standing): Candidate[];
+  /** `count` of them drawn uniformly without replacement, in random order; all when there are no more. */
   sample(count: number, standing?: Standing): Candidate[];
   /** One provider's candidate when it is free. */
   find(provider: Address): Candidate | undefined;

@@ -34,9 +34,54 @@ export function xxh3(bytes: DataView, length = bytes.byteLength): Hash64 {
 /** XXH3-64 as a number in (0, 1): `((hash >> 11) + 0.5) / 2^53`, uniform, never 0 or 1. */
 export function xxh3Unit(bytes: DataView, length = bytes.byteLength): number {
   hashInto(bytes, length);
+  return unitOfAccumulator();
+}
+
+/**
+ * XXH3-64 as a number in (0, 1) of many inputs of one length whose first bytes are the same. The 16-byte blocks of the common part are
+ * mixed once: the form for 17 to 128 bytes is a sum over blocks.
+ */
+export class CommonPrefixHash {
+  readonly #common: number;
+  /** Length that the sum below belongs to; 0 before the first hash. */
+  #length = 0;
+  #high = 0;
+  #low = 0;
+
+  /** @param common Bytes at the start that never change. */
+  constructor(common: number) {
+    this.#common = common;
+  }
+
+  unit(bytes: DataView, length: number): number {
+    if (length <= 16 || length > 128) return xxh3Unit(bytes, length);
+    if (length !== this.#length) this.#mixCommon(bytes, length);
+    set(this.#high, this.#low);
+    for (let pair = (length - 1) >> 5; pair >= 0; pair -= 1) {
+      const end = length - 16 * (pair + 1);
+      if (16 * pair + 16 > this.#common) mix16(bytes, 16 * pair, 32 * pair);
+      if (end + 16 > this.#common) mix16(bytes, end, 32 * pair + 16);
+    }
+    avalanche();
+    return unitOfAccumulator();
+  }
+
+  #mixCommon(bytes: DataView, length: number): void {
+    startWithLength(length);
+    for (let pair = (length - 1) >> 5; pair >= 0; pair -= 1) {
+      const end = length - 16 * (pair + 1);
+      if (16 * pair + 16 <= this.#common) mix16(bytes, 16 * pair, 32 * pair);
+      if (end + 16 <= this.#common) mix16(bytes, end, 32 * pair + 16);
+    }
+    this.#length = length;
+    this.#high = high();
+    this.#low = low();
+  }
+}
+
+function unitOfAccumulator(): number {
   // 32 bits of the high half and 21 of the low one are the top 53 bits.
-  const top = (accumulator[highHalf] as number) * 0x20_0000 + ((accumulator[lowHalf] as number) >>> 11);
-  return (top + 0.5) / 2 ** 53;
+  return (high() * 0x20_0000 + (low() >>> 11) + 0.5) / 2 ** 53;
 }
 
 function hashInto(bytes: DataView, length: number): void {

@@ -1,4 +1,4 @@
-import { KeyHasher, utf8 } from "../hash/key-hasher.ts";
+import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, LiveStatistics, Policy, PolicyInput, PolicyName, Ranking, RoutingRequest } from "../types.ts";
 import { rankedCount } from "./ranked.ts";
@@ -48,7 +48,8 @@ function walkRing(
   const over: Candidate[] = [];
   let walked = 0;
   let ownerIsOver = false;
-  for (const provider of ring.walk(hasher.position())) {
+  const walk = ring.walk(hasher.position());
+  for (let provider = walk.next(); provider !== undefined; provider = walk.next()) {
     walked += 1;
     const candidate = pool.find(provider);
     if (candidate !== undefined) {
@@ -95,7 +96,7 @@ function loadOf(statistics: LiveStatistics, candidate: Candidate, modelId: strin
 /** When few of many members match, the walk would be long: they are ordered by their own hash of the key, as stable as the ring. */
 function byRendezvous(candidates: readonly Candidate[], hasher: KeyHasher): Candidate[] {
   return candidates
-    .map((candidate) => ({ candidate, unit: hasher.unit(utf8(candidate.provider)) }))
+    .map((candidate) => ({ candidate, unit: hasher.unit(candidate.provider) }))
     .toSorted((a, b) => b.unit - a.unit)
     .slice(0, rankedCount)
     .map(({ candidate }) => candidate);

@@ -1,6 +1,6 @@
-import { type PulsarCandidate, pulsarCandidates } from "../pulsar/pulsar-candidates.ts";
+import { PulsarWalk } from "../pulsar/pulsar-candidates.ts";
 import { PulsarRanker } from "../pulsar/pulsar-ranker.ts";
-import type { Candidate, Exclusion, Policy } from "../types.ts";
+import type { Candidate, Policy } from "../types.ts";
 import { estimate } from "../widen/estimate.ts";
 import { type WidenSettings, widen } from "../widen/widen.ts";
 import type { PulsarSettings } from "./pulsar.ts";
@@ -8,6 +8,8 @@ import { rankedCount } from "./ranked.ts";
 
 /** Candidates walked in bands of 1, 2, 4, 8, 16 and 32. */
 const mostWalked = 63;
+/** Once a band has a choice, later bands are only for the case that it fails: no more than give so many in all. */
+const enoughRanked = 4;
 
 /**
  * Walks the Pulsar ranking in disjoint bands of 1, 2, 4, 8, ... and applies wait-and-widen inside each; the first band with a choice
@@ -21,15 +23,15 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarSettings & WidenSetting
       const { ring } = input.pool;
       if (ring === undefined) return { ranked: [], reason: "no_ring", wait: false, excluded: [] };
       const ranking = ranker.rank(input, ring);
-      const excluded: Exclusion[] = [];
-      const walk = pulsarCandidates(input, ranking, settings, excluded);
+      const walk = new PulsarWalk(input, ranking, settings);
+      const { excluded } = walk;
       const scores = new Map<`0x${string}`, number>();
       const ranked: Candidate[] = [];
       let wait = false;
       let firstBand: number | undefined;
       let walked = 0;
-      for (let band = 0; walked < mostWalked && ranked.length < rankedCount; band += 1) {
-        const members = takeBand(walk, 2 ** band);
+      for (let band = 0; walked < mostWalked && ranked.length < enoughRanked; band += 1) {
+        const members = walk.take(2 ** band);
         if (members.length === 0) break;
         walked += members.length;
         for (const { candidate, score } of members) scores.set(candidate.provider, score);
@@ -50,16 +52,6 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarSettings & WidenSetting
       };
     },
   };
-}
-
-function takeBand(walk: Iterator<PulsarCandidate>, size: number): PulsarCandidate[] {
-  const band: PulsarCandidate[] = [];
-  while (band.length < size) {
-    const next = walk.next();
-    if (next.done === true) break;
-    band.push(next.value);
-  }
-  return band;
 }
 
 function reasonOf(band: number | undefined, wait: boolean): string {

@@ -1,7 +1,7 @@
-import { pulsarCandidates, type PulsarGates } from "../pulsar/pulsar-candidates.ts";
+import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-candidates.ts";
 import { PulsarRanker, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
-import type { Exclusion, Policy } from "../types.ts";
-import { take } from "./ranked.ts";
+import type { Policy } from "../types.ts";
+import { rankedCount } from "./ranked.ts";
 
 /** Settings of `pulsar`. */
 export type PulsarSettings = PulsarRankingSettings & PulsarGates;
@@ -15,14 +15,14 @@ export function pulsarPolicy(settings: PulsarSettings): Policy {
       const { ring } = input.pool;
       if (ring === undefined) return { ranked: [], reason: "no_ring", wait: false, excluded: [] };
       const ranking = ranker.rank(input, ring);
-      const excluded: Exclusion[] = [];
-      const chosen = take(pulsarCandidates(input, ranking, settings, excluded));
-      for (const provider of ranking.unweighted) excluded.push({ provider, reason: "no_statistic" });
+      const walk = new PulsarWalk(input, ranking, settings);
+      const chosen = walk.take(rankedCount);
+      for (const provider of ranking.unweighted) walk.excluded.push({ provider, reason: "no_statistic" });
       return {
         ranked: chosen.map(({ candidate }) => candidate),
         reason: reasonOf(chosen[0]?.rank, input.request.affinityKey),
         wait: false,
-        excluded,
+        excluded: walk.excluded,
         scores: new Map(chosen.map(({ candidate, score }) => [candidate.provider, score])),
       };
     },

@@ -1,12 +1,5 @@
-/** How many candidates a policy ranks: two posts of eight, well under `maxListed`. */
-export const rankedCount = 16;
-
-/** The first `count` items. */
-export function take<T>(items: Iterable<T>, count = rankedCount): T[] {
-  const taken: T[] = [];
-  for (const item of items) {
-    taken.push(item);
-    if (taken.length >= count) break;
-  }
-  return taken;
-}
+/**
+ * How many candidates a policy ranks: as many as one post can name, well under `maxListed`. A request that all of them failed selects
+ * again with them in `tried`.
+ */
+export const rankedCount = 8;

@@ -1,12 +1,13 @@
 import type { Address } from "viem";
-import type { ProviderRecord, RegistrySnapshot } from "../../../chain/registry-index/types.ts";
+import type { RegistrySnapshot } from "../../../chain/registry-index/types.ts";
 import type { Random } from "../../../protocol/clock.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
-import { byExpectedCost } from "./cost-order.ts";
+import { CheapestSearch } from "./cheapest-search.ts";
+import { drawRanks } from "./draw.ts";
 import type { Limits } from "./limits.ts";
-import { type Member, memberOf, type Standing, standings } from "./member.ts";
-import { permutation } from "./permutation.ts";
+import { candidateOf, type Member, memberOf, type Standing, standings } from "./member.ts";
+import { heldBackAt } from "./placement.ts";
 import type { MemberTree, Pool } from "./pool.ts";
 
 /** Below this share of matches it is cheaper to list what matches than to draw until something does. */
@@ -54,40 +55,44 @@ export class FreePool implements CandidatePool {
     return this.#pool.freeSize;
   }
 
-  *byCost(standing?: Standing): IterableIterator<Candidate> {
-    for (const member of byExpectedCost(this.#trees(standing), this.#request, this.#limits, this.#random)) {
-      const candidate = this.#accept(member);
-      if (candidate !== undefined) yield candidate;
-    }
-  }
-
-  *shuffled(standing?: Standing): IterableIterator<Candidate> {
-    for (const member of this.#drawn(this.#trees(standing))) {
-      const candidate = this.#accept(member);
-      if (candidate !== undefined) yield candidate;
-    }
+  cheapest(count: number, standing?: Standing): Candidate[] {
+    const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, (member) =>
+      this.#accept(member),
+    );
+    return search.run(this.#trees(standing));
   }
 
   sample(count: number, standing?: Standing): Candidate[] {
     const sample: Candidate[] = [];
-    for (const candidate of this.shuffled(standing)) {
-      sample.push(candidate);
-      if (sample.length >= count) break;
-    }
+    const take = (member: Member | undefined): boolean => {
+      const candidate = member === undefined ? undefined : this.#accept(member);
+      if (candidate !== undefined) sample.push(candidate);
+      return sample.length < count;
+    };
+    const trees = this.#trees(standing);
+    const limits = this.#limits;
+    const sizes = trees.map((tree) => (limits.limitsPrice ? tree.rankOf(limits.inputMayFit) : tree.size));
+    const size = sizes.reduce((sum, part) => sum + part, 0);
+    const matches = trees.reduce((sum, tree) => sum + tree.count(limits.visit, limits.matches, countLeaves), 0);
+    if (matches < size * rareShare) {
+      const listed = this.#listed(trees);
+      drawRanks(listed.length, count, this.#random, (rank) => take(listed[rank]));
+    } else drawRanks(size, count, this.#random, (rank) => take(memberAt(trees, sizes, rank)));
     return sample;
   }
 
   find(provider: Address): Candidate | undefined {
     const record = this.#snapshot.provider(provider);
-    if (record === undefined || !this.#isFree(record)) return undefined;
+    if (record === undefined || heldBackAt(record, this.#snapshot) !== undefined) return undefined;
     const { modelId } = this.#request;
-    const member = memberOf(record, modelId);
-    return member === undefined ? undefined : this.#accept(member);
-  }
-
-  #isFree(record: ProviderRecord): boolean {
-    if (!record.active || record.lastSeen + this.#snapshot.timeToLive < this.#snapshot.blockTimestamp) return false;
-    return record.maxConcurrentJobs === 0 || record.openJobs < record.maxConcurrentJobs;
+    if (modelId === undefined) {
+      const member = memberOf(record, undefined);
+      return member === undefined ? undefined : this.#accept(member);
+    }
+    const offering = record.offerings.get(modelId);
+    if (offering === undefined) return undefined;
+    const candidate = candidateOf(record, offering);
+    return this.#limits.fault(candidate) === undefined ? this.#acceptNow(candidate) : undefined;
   }
 
   #trees(standing: Standing | undefined): readonly MemberTree[] {
@@ -95,42 +100,23 @@ export class FreePool implements CandidatePool {
     return wanted.map((place) => this.#pool.at(place)).filter((tree) => tree.size > 0);
   }
 
-  /** Members that may fit, in random order. */
-  *#drawn(trees: readonly MemberTree[]): IterableIterator<Member> {
-    const limits = this.#limits;
-    const sizes = trees.map((tree) => (limits.limitsPrice ? tree.rankOf(limits.inputMayFit) : tree.size));
-    const size = sizes.reduce((sum, part) => sum + part, 0);
-    const matches = trees.reduce((sum, tree) => sum + tree.count(limits.visit, limits.matches, countLeaves), 0);
-    if (matches < size * rareShare) {
-      yield* this.#listed(trees);
-      return;
-    }
-    for (const drawn of permutation(size, this.#random)) {
-      let rank = drawn;
-      let index = 0;
-      while (rank >= (sizes[index] ?? 0)) {
-        rank -= sizes[index] ?? 0;
-        index += 1;
-      }
-      const member = trees[index]?.at(rank);
-      if (member !== undefined) yield member;
-    }
-  }
-
-  *#listed(trees: readonly MemberTree[]): IterableIterator<Member> {
+  #listed(trees: readonly MemberTree[]): Member[] {
     const members: Member[] = [];
     for (const tree of trees) {
       for (const member of tree.matching(this.#limits.visit, this.#limits.matches)) {
         members.push(member);
-        if (members.length >= maxListedMatches) break;
+        if (members.length >= maxListedMatches) return members;
       }
     }
-    for (const drawn of permutation(members.length, this.#random)) yield members[drawn] as Member;
+    return members;
   }
 
   #accept(member: Member): Candidate | undefined {
     const candidate = this.#limits.best(member);
-    if (candidate === undefined) return undefined;
+    return candidate === undefined ? undefined : this.#acceptNow(candidate);
+  }
+
+  #acceptNow(candidate: Candidate): Candidate | undefined {
     const reason = this.#faultNow(candidate);
     if (reason === undefined) return candidate;
     this.met.set(candidate.provider, { reason, candidate });
@@ -144,4 +130,15 @@ export class FreePool implements CandidatePool {
     if (maxConcurrentJobs === 0) return undefined;
     return openJobs + this.#statistics.unconfirmedPosts(provider) >= maxConcurrentJobs ? "at_capacity" : undefined;
   }
+}
+
+/** The member at a rank over several trees, one after the other. */
+function memberAt(trees: readonly MemberTree[], sizes: readonly number[], rank: number): Member | undefined {
+  let left = rank;
+  for (let index = 0; index < sizes.length; index += 1) {
+    const size = sizes[index] as number;
+    if (left < size) return trees[index]?.at(left);
+    left -= size;
+  }
+  return undefined;
 }

@@ -45,8 +45,8 @@ export class Limits {
 
   /** The member's cheapest offering for this request within the limits; undefined when none is. */
   readonly best = (member: Member): Candidate | undefined => {
-    const [only] = member.candidates;
-    if (member.candidates.length === 1 && only !== undefined) return this.fault(only) === undefined ? only : undefined;
+    const { only } = member;
+    if (only !== undefined) return this.fault(only) === undefined ? only : undefined;
     let best: Candidate | undefined;
     for (const candidate of member.candidates) {
       if (this.fault(candidate) !== undefined) continue;

@@ -13,6 +13,8 @@ export interface Member {
   readonly provider: Address;
   /** Its offerings in this pool: one in the pool of a model, several in the wildcard pool. The cheapest input first. */
   readonly candidates: readonly Candidate[];
+  /** The offering when there is but one. */
+  readonly only: Candidate | undefined;
   readonly standing: Standing;
   /** Least prices and greatest context among the offerings, as doubles: what the best of them can be at most. */
   readonly leastInput: number;
@@ -102,6 +104,7 @@ export function memberOf(provider: ProviderRecord, modelId: string | undefined):
   return {
     provider: provider.address,
     candidates,
+    only: candidates.length === 1 ? first : undefined,
     standing: isSeasoned(outcomes) ? "seasoned" : isNewcomer(outcomes) ? "newcomer" : "poor",
     leastInput: Number(first.inputPrice),
     leastOutput,

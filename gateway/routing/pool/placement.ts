@@ -19,7 +19,7 @@ export function freshFrom(snapshot: Pick<RegistrySnapshot, "blockTimestamp" | "t
 }
 
 /** Where a provider is kept apart from the free ones; undefined when it is free by the chain's count. */
-function heldBackAt(
+export function heldBackAt(
   provider: ProviderRecord,
   snapshot: Pick<RegistrySnapshot, "blockTimestamp" | "timeToLive">,
 ): Exclude<Place, Standing> | undefined {

@@ -9,6 +9,21 @@ export interface TreeShape<E, S> {
   combine(a: S, b: S): S;
 }
 
+/** A leaf as a search sees it. */
+export interface LeafView<E> {
+  readonly kind: "leaf";
+  readonly elements: readonly E[];
+}
+
+/** A branch as a search sees it. */
+export interface BranchView<E, S> {
+  readonly kind: "branch";
+  readonly children: readonly NodeView<E, S>[];
+}
+
+/** A subtree as a search sees it; `SortedTree.summaryOf` tells what is in it. */
+export type NodeView<E, S> = LeafView<E> | BranchView<E, S>;
+
 interface Leaf<E, S> {
   readonly kind: "leaf";
   /** Who may change it in place: the edit that made it. */
@@ -32,8 +47,8 @@ type Node<E, S> = Leaf<E, S> | Branch<E, S>;
 /** What a query does with a subtree. */
 export type Visit = "take" | "skip" | "enter";
 
-/** Most elements of a leaf and children of a branch. Wide, so that a descent touches few cache lines; measured best of 16, 32, 64. */
-const width = 32;
+/** Most elements of a leaf and children of a branch. Wide, so that a descent meets few nodes: each may be far away in memory. */
+const width = 64;
 
 /**
  * An immutable sorted set: a B+ tree with shared structure. A change copies the path to one leaf, O(log n); older versions stay as they
@@ -129,19 +144,15 @@ export class SortedTree<E, S> {
     if (this.#root !== undefined) yield* matchingIn(this.#root, this.shape, visit, matches);
   }
 
-  /** The parts of the tree for a best-first search. */
-  get root(): TreePart<E, S> | undefined {
-    return this.#root === undefined ? undefined : partOf(this.#root, this.shape);
+  /** The tree's nodes, for a search of its own. */
+  get root(): NodeView<E, S> | undefined {
+    return this.#root;
   }
-}
 
-/** A subtree as a search sees it. */
-export interface TreePart<E, S> {
-  readonly summary: S;
-  /** Elements of a leaf; undefined for a branch. */
-  readonly elements: readonly E[] | undefined;
-  /** Parts of a branch. */
-  parts(): TreePart<E, S>[];
+  /** What is in a subtree of this tree. */
+  summaryOf(node: NodeView<E, S>): S {
+    return summaryOf(node as Node<E, S>, this.shape);
+  }
 }
 
 /** Changes of one edit. */
@@ -407,12 +418,4 @@ function* matchingIn<E, S>(
   else if (node.kind === "leaf") {
     for (const element of node.elements) if (matches(element)) yield element;
   } else for (const child of node.children) yield* matchingIn(child, shape, visit, matches);
-}
-
-function partOf<E, S>(node: Node<E, S>, shape: TreeShape<E, S>): TreePart<E, S> {
-  return {
-    summary: summaryOf(node, shape),
-    elements: node.kind === "leaf" ? node.elements : undefined,
-    parts: () => (node.kind === "leaf" ? [] : node.children.map((child) => partOf(child, shape))),
-  };
 }

@@ -16,32 +16,57 @@ export interface PulsarGates {
 }
 
 /**
- * Free candidates in the order of the ranking, gates applied; members of one cluster by their streams, because they are one engine and
- * any of them serves the key. Those left out are added to `excluded`.
+ * Walks the free candidates in the order of a ranking, gates applied; members of one cluster by their streams, because they are one
+ * engine and any of them serves the key.
  */
-export function* pulsarCandidates(
-  input: PolicyInput,
-  ranking: PulsarRanking,
-  gates: PulsarGates,
-  excluded: Exclusion[],
-): IterableIterator<PulsarCandidate> {
-  let rank = 0;
-  for (const { cluster, score } of ranking.clusters) {
-    const members =
-      cluster.members.length === 1
-        ? cluster.members
-        : cluster.members.toSorted((a, b) => input.statistics.inFlight(a) - input.statistics.inFlight(b));
-    for (const provider of members) {
-      const candidate = input.pool.find(provider);
-      if (candidate === undefined) continue;
-      if (gates.consider_kv_free_tokens && !hasRoom(input, candidate)) excluded.push({ provider, reason: "kv_full" });
-      else yield { candidate, score, rank };
-    }
-    rank += 1;
-  }
-}
+export class PulsarWalk {
+  readonly #input: PolicyInput;
+  readonly #ranking: PulsarRanking;
+  readonly #gates: PulsarGates;
+  readonly #waiting: PulsarCandidate[] = [];
+  /** Those that a gate left out. */
+  readonly excluded: Exclusion[] = [];
+  #rank = 0;
 
-function hasRoom({ statistics, request }: PolicyInput, candidate: Candidate): boolean {
-  const free = statistics.reported(candidate.provider, candidate.modelId)?.kvFreeTokens;
-  return free !== undefined && free >= request.inputTokens;
+  constructor(input: PolicyInput, ranking: PulsarRanking, gates: PulsarGates) {
+    this.#input = input;
+    this.#ranking = ranking;
+    this.#gates = gates;
+  }
+
+  /** At most `count` candidates more. */
+  take(count: number): PulsarCandidate[] {
+    const taken: PulsarCandidate[] = [];
+    while (taken.length < count) {
+      const next = this.#waiting.shift();
+      if (next !== undefined) taken.push(next);
+      else if (!this.#openNextCluster()) break;
+    }
+    return taken;
+  }
+
+  /** False at the end of the ranking. */
+  #openNextCluster(): boolean {
+    const next = this.#ranking.at(this.#rank);
+    if (next === undefined) return false;
+    const { statistics, pool } = this.#input;
+    const { members } = next.cluster;
+    const ordered =
+      members.length === 1 ? members : members.toSorted((a, b) => statistics.inFlight(a) - statistics.inFlight(b));
+    for (const provider of ordered) {
+      const candidate = pool.find(provider);
+      if (candidate === undefined) continue;
+      if (this.#hasRoom(candidate)) this.#waiting.push({ candidate, score: next.score, rank: this.#rank });
+      else this.excluded.push({ provider, reason: "kv_full" });
+    }
+    this.#rank += 1;
+    return true;
+  }
+
+  #hasRoom(candidate: Candidate): boolean {
+    if (!this.#gates.consider_kv_free_tokens) return true;
+    const { statistics, request } = this.#input;
+    const free = statistics.reported(candidate.provider, candidate.modelId)?.kvFreeTokens;
+    return free !== undefined && free >= request.inputTokens;
+  }
 }

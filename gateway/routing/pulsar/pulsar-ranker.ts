@@ -1,10 +1,18 @@
 import type { Address } from "viem";
 import { KeyHasher } from "../hash/key-hasher.ts";
-import type { HashRing } from "../ring/hash-ring.ts";
+import type { HashRing, RingWalk } from "../ring/hash-ring.ts";
 import type { PolicyInput, WeightStatistic } from "../types.ts";
 import { RankingCache } from "./ranking-cache.ts";
 import { rendezvousScore } from "./rendezvous.ts";
-import { type Cluster, sameWeights, type WeightTable, weightTable } from "./weight-table.ts";
+import {
+  type Cluster,
+  clustersOf,
+  type MemberWeight,
+  memberWeight,
+  sameWeights,
+  type WeightTable,
+  weightTable,
+} from "./weight-table.ts";
 
 /** Settings that the ranking depends on. */
 export interface PulsarRankingSettings {
@@ -20,11 +28,11 @@ export const scoredWhole = 1024;
  * Above, the key's place on the ring names so many neighbours that are scored: who they are moves as little as the ring does, and the
  * owner's probability stays w / sum w up to the spread of the weights among them.
  */
-const neighbours = 32;
+const neighbours = 24;
 /** Neighbours looked at for one window before it is taken as it is: most may not report the statistic. */
 const mostLookedAt = 512;
 /** Best clusters kept of a ranking; more are worked out when all of these are of no use. */
-const kept = 64;
+const kept = 16;
 
 /** A cluster with its score for one key. */
 export interface ScoredCluster {
@@ -32,9 +40,10 @@ export interface ScoredCluster {
   readonly score: number;
 }
 
-/** A ranking for one key: the best first, worked out as far as it is walked. */
+/** A ranking for one key, best first, worked out as far as it is asked for. */
 export interface PulsarRanking {
-  readonly clusters: Iterable<ScoredCluster>;
+  /** The cluster of a rank, 0 being the owner; undefined at the end. */
+  at(rank: number): ScoredCluster | undefined;
   /** Members that were not ranked because the selected statistic is unknown; of a large ring those met so far. */
   readonly unweighted: readonly Address[];
 }
@@ -54,9 +63,17 @@ export class PulsarRanker {
   readonly #tables = new RankingCache<KnownTable>(256);
   readonly #rankings: RankingCache<{ readonly table: WeightTable; readonly best: readonly ScoredCluster[] }>;
 
+  readonly #neighbourRankings: RankingCache<{
+    readonly ring: HashRing;
+    readonly epoch: number;
+    readonly best: readonly ScoredCluster[];
+    readonly unweighted: readonly Address[];
+  }>;
+
   constructor(settings: PulsarRankingSettings) {
     this.#settings = settings;
     this.#rankings = new RankingCache(settings.ranking_cache_size);
+    this.#neighbourRankings = new RankingCache(settings.ranking_cache_size);
   }
 
   /** The ranking of the request's key; a request without one gets a random key and leaves no trace in the cache. */
@@ -68,21 +85,37 @@ export class PulsarRanker {
     const table = this.#tableOf(input, ring, model);
     const cacheKey = `${model.length} ${model} ${key}`;
     const known = affinityKey === undefined ? undefined : this.#rankings.get(cacheKey);
-    if (known?.table === table)
-      return { clusters: this.#continued(known.best, table, model, key), unweighted: table.unweighted };
-    const best = this.#scored(table.clusters, model, key).slice(0, kept);
-    if (affinityKey !== undefined) this.#rankings.set(cacheKey, { table, best });
-    return { clusters: this.#continued(best, table, model, key), unweighted: table.unweighted };
+    if (known?.table === table) return new WholeRanking(table, known.best, () => this.#scored(table, model, key));
+    const all = this.#scored(table, model, key);
+    if (affinityKey !== undefined) this.#rankings.set(cacheKey, { table, best: all.slice(0, kept) });
+    return new WholeRanking(table, all, () => all);
   }
 
-  *#continued(
-    best: readonly ScoredCluster[],
-    table: WeightTable,
-    model: string,
-    key: string,
-  ): IterableIterator<ScoredCluster> {
-    yield* best;
-    if (best.length < table.clusters.length) yield* this.#scored(table.clusters, model, key).slice(best.length);
+  #scored(table: WeightTable, model: string, key: string): ScoredCluster[] {
+    return scored(table.clusters, new KeyHasher(this.#settings.seed, model, key));
+  }
+
+  /** A large ring: cached while neither ring nor any weight of the model has changed. */
+  #rankNeighbours(input: PolicyInput, ring: HashRing, model: string, key: string): PulsarRanking {
+    const { affinityKey, modelId } = input.request;
+    const statistic = this.#settings.rendezvous_weight;
+    const epoch = modelId === undefined ? undefined : input.statistics.weightEpoch?.(modelId, statistic);
+    const cacheKey = `${model.length} ${model} ${key}`;
+    const known = this.#neighbourRankings.get(cacheKey);
+    if (known !== undefined && known.ring === ring && epoch !== undefined && known.epoch === epoch) {
+      return new NeighbourRanking(input, ring, this.#settings, model, key, known.best, known.unweighted);
+    }
+    const ranking = new NeighbourRanking(input, ring, this.#settings, model, key);
+    if (affinityKey !== undefined && epoch !== undefined) {
+      ranking.at(0);
+      this.#neighbourRankings.set(cacheKey, {
+        ring,
+        epoch,
+        best: ranking.known.slice(0, kept),
+        unweighted: ranking.unweighted,
+      });
+    }
+    return ranking;
   }
 
   /** The same table object as long as members and selected weights are the same, so that rankings compare by identity. */
@@ -92,54 +125,117 @@ export class PulsarRanker {
     const epoch = modelId === undefined ? undefined : input.statistics.weightEpoch?.(modelId, statistic);
     const known = this.#tables.get(model);
     if (known !== undefined && known.ring === ring && epoch !== undefined && known.epoch === epoch) return known.table;
-    const fresh = this.#tableFor(input, ring.members());
+    const fresh = weightTable(ring.members(), input.statistics, modelsOf(input), statistic);
     const table = known !== undefined && sameWeights(known.table, fresh) ? known.table : fresh;
     this.#tables.set(model, { ring, epoch, table });
     return table;
   }
+}
 
-  #tableFor(input: PolicyInput, members: Iterable<Address>): WeightTable {
-    const { modelId } = input.request;
-    const modelsOf =
-      modelId === undefined
-        ? (provider: Address) => [...(input.published.snapshot.provider(provider)?.offerings.keys() ?? [])].toSorted()
-        : () => [modelId];
-    return weightTable(members, input.statistics, modelsOf, this.#settings.rendezvous_weight);
+/** Models of a provider whose statistic may weigh it: the request's, or any for a request without one. */
+function modelsOf(input: PolicyInput): (provider: Address) => readonly string[] {
+  const { modelId } = input.request;
+  if (modelId !== undefined) {
+    const one = [modelId];
+    return () => one;
+  }
+  return (provider) => [...(input.published.snapshot.provider(provider)?.offerings.keys() ?? [])].toSorted();
+}
+
+function scored(clusters: readonly Cluster[], hasher: KeyHasher): ScoredCluster[] {
+  return clusters
+    .map((cluster) => ({ cluster, score: rendezvousScore(cluster.weight, hasher.unit(cluster.id)) }))
+    .toSorted((a, b) => b.score - a.score || (a.cluster.id < b.cluster.id ? -1 : 1));
+}
+
+/** All members of a ring of moderate size, of which a cached ranking may hold only the best. */
+class WholeRanking implements PulsarRanking {
+  readonly #table: WeightTable;
+  readonly #rescore: () => readonly ScoredCluster[];
+  #known: readonly ScoredCluster[];
+
+  constructor(table: WeightTable, known: readonly ScoredCluster[], rescore: () => readonly ScoredCluster[]) {
+    this.#table = table;
+    this.#known = known;
+    this.#rescore = rescore;
   }
 
-  #scored(clusters: readonly Cluster[], model: string, key: string): ScoredCluster[] {
-    const hasher = new KeyHasher(this.#settings.seed, model, key);
-    const scored = clusters.map((cluster) => ({
-      cluster,
-      score: rendezvousScore(cluster.weight, hasher.unit(cluster.idBytes)),
-    }));
-    return scored.toSorted((a, b) => b.score - a.score || (a.cluster.id < b.cluster.id ? -1 : 1));
+  get unweighted(): readonly Address[] {
+    return this.#table.unweighted;
   }
 
-  #rankNeighbours(input: PolicyInput, ring: HashRing, model: string, key: string): PulsarRanking {
+  at(rank: number): ScoredCluster | undefined {
+    if (rank >= this.#known.length && this.#known.length < this.#table.clusters.length) this.#known = this.#rescore();
+    return this.#known[rank];
+  }
+}
+
+/** The neighbours of a key on a large ring, window by window. */
+class NeighbourRanking implements PulsarRanking {
+  readonly #input: PolicyInput;
+  readonly #ring: HashRing;
+  readonly #statistic: WeightStatistic;
+  readonly #hasher: () => KeyHasher;
+  #walk: RingWalk | undefined;
+  #known: readonly ScoredCluster[];
+  #unweighted: readonly Address[];
+  #ended = false;
+
+  constructor(
+    input: PolicyInput,
+    ring: HashRing,
+    settings: PulsarRankingSettings,
+    model: string,
+    key: string,
+    known: readonly ScoredCluster[] = [],
+    unweighted: readonly Address[] = [],
+  ) {
+    this.#input = input;
+    this.#ring = ring;
+    this.#statistic = settings.rendezvous_weight;
+    this.#hasher = () => new KeyHasher(settings.seed, model, key);
+    this.#known = known;
+    this.#unweighted = unweighted;
+  }
+
+  get known(): readonly ScoredCluster[] {
+    return this.#known;
+  }
+
+  get unweighted(): readonly Address[] {
+    return this.#unweighted;
+  }
+
+  at(rank: number): ScoredCluster | undefined {
+    while (rank >= this.#known.length && !this.#ended) this.#nextWindow();
+    return this.#known[rank];
+  }
+
+  #nextWindow(): void {
+    const hasher = this.#hasher();
+    const walk = this.#walk ?? this.#startWalk(hasher);
+    const models = modelsOf(this.#input);
+    const weighted: MemberWeight[] = [];
     const unweighted: Address[] = [];
-    const walk = ring.walk(new KeyHasher(this.#settings.seed, model, key).position());
-    const windows = function* (this: PulsarRanker): IterableIterator<ScoredCluster> {
-      for (;;) {
-        const table = this.#window(input, walk);
-        if (table === undefined) return;
-        unweighted.push(...table.unweighted);
-        yield* this.#scored(table.clusters, model, key);
+    for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; looked += 1) {
+      const provider = walk.next();
+      if (provider === undefined) {
+        this.#ended = true;
+        break;
       }
-    };
-    return { clusters: windows.call(this), unweighted };
+      const own = memberWeight(this.#input.statistics, provider, models(provider), this.#statistic);
+      if (own === undefined) unweighted.push(provider);
+      else weighted.push(own);
+    }
+    if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
+    this.#known = [...this.#known, ...scored(clustersOf(weighted, this.#statistic), hasher)];
   }
 
-  /** The next neighbours that have the selected statistic; undefined at the end of the ring. */
-  #window(input: PolicyInput, walk: Iterator<Address>): WeightTable | undefined {
-    const members: Address[] = [];
-    let weighted = 0;
-    while (weighted < neighbours && members.length < mostLookedAt) {
-      const next = walk.next();
-      if (next.done === true) break;
-      members.push(next.value);
-      if (this.#tableFor(input, [next.value]).clusters.length > 0) weighted += 1;
-    }
-    return members.length === 0 ? undefined : this.#tableFor(input, members);
+  /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */
+  #startWalk(hasher: KeyHasher): RingWalk {
+    this.#known = [];
+    this.#unweighted = [];
+    this.#walk = this.#ring.walk(hasher.position());
+    return this.#walk;
   }
 }

@@ -1,11 +1,9 @@
 import type { Address } from "viem";
-import { utf8 } from "../hash/key-hasher.ts";
 import type { LiveStatistics, WeightStatistic } from "../types.ts";
 
 /** Providers that share one engine; most are alone. */
 export interface Cluster {
   readonly id: string;
-  readonly idBytes: Uint8Array;
   /** The cluster's maximum is the greatest member value, its mean the sum. */
   readonly weight: number;
   readonly members: readonly Address[];
@@ -18,65 +16,61 @@ export interface WeightTable {
   readonly unweighted: readonly Address[];
 }
 
-/** The selected statistic of a provider for a model; undefined when it is no value. */
-export function weightOf(
-  statistics: LiveStatistics,
-  provider: Address,
-  modelId: string,
-  statistic: WeightStatistic,
-): { readonly weight: number; readonly clusterId: string } | undefined {
-  const reported = statistics.reported(provider, modelId);
-  const weight = statistic === "max-input-tps" ? reported?.maxInputTps : reported?.lastMeanInputTps;
-  if (weight === undefined || !Number.isFinite(weight) || weight <= 0) return undefined;
-  return { weight, clusterId: reported?.clusterId ?? provider };
+/** A member's own value of the selected statistic. */
+export interface MemberWeight {
+  readonly provider: Address;
+  readonly weight: number;
+  readonly clusterId: string;
 }
 
-/** Gathers members into clusters. @param modelsOf Models to look for a statistic of, the first that has one counts. */
+/** The selected statistic of a provider for the first of some models that has one; undefined when it is no value. */
+export function memberWeight(
+  statistics: LiveStatistics,
+  provider: Address,
+  models: readonly string[],
+  statistic: WeightStatistic,
+): MemberWeight | undefined {
+  for (const modelId of models) {
+    const reported = statistics.reported(provider, modelId);
+    const weight = statistic === "max-input-tps" ? reported?.maxInputTps : reported?.lastMeanInputTps;
+    if (weight === undefined || !Number.isFinite(weight) || weight <= 0) continue;
+    return { provider, weight, clusterId: reported?.clusterId ?? provider };
+  }
+  return undefined;
+}
+
+/** Gathers weighted members into clusters, in the order of their first members. */
+export function clustersOf(members: readonly MemberWeight[], statistic: WeightStatistic): Cluster[] {
+  const clusters = new Map<string, { readonly id: string; weight: number; readonly members: Address[] }>();
+  for (const { provider, weight, clusterId } of members) {
+    const cluster = clusters.get(clusterId);
+    if (cluster === undefined) clusters.set(clusterId, { id: clusterId, weight, members: [provider] });
+    else {
+      cluster.weight = statistic === "max-input-tps" ? Math.max(cluster.weight, weight) : cluster.weight + weight;
+      cluster.members.push(provider);
+    }
+  }
+  return [...clusters.values()];
+}
+
+/** Table of all members. @param modelsOf Models to look for a statistic of; the first that has one counts. */
 export function weightTable(
   members: Iterable<Address>,
   statistics: LiveStatistics,
   modelsOf: (provider: Address) => readonly string[],
   statistic: WeightStatistic,
 ): WeightTable {
-  const clusters = new Map<string, { weight: number; members: Address[] }>();
+  const weighted: MemberWeight[] = [];
   const unweighted: Address[] = [];
   for (const provider of members) {
-    const own = firstWeight(statistics, provider, modelsOf(provider), statistic);
-    if (own === undefined) {
-      unweighted.push(provider);
-      continue;
-    }
-    const cluster = clusters.get(own.clusterId);
-    if (cluster === undefined) clusters.set(own.clusterId, { weight: own.weight, members: [provider] });
-    else {
-      const joined = statistic === "max-input-tps" ? Math.max(cluster.weight, own.weight) : cluster.weight + own.weight;
-      cluster.weight = joined;
-      cluster.members.push(provider);
-    }
+    const own = memberWeight(statistics, provider, modelsOf(provider), statistic);
+    if (own === undefined) unweighted.push(provider);
+    else weighted.push(own);
   }
-  const sorted = [...clusters].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return {
-    clusters: sorted.map(([id, { weight, members: inCluster }]) => ({
-      id,
-      idBytes: utf8(id),
-      weight,
-      members: inCluster.toSorted(),
-    })),
-    unweighted,
-  };
-}
-
-function firstWeight(
-  statistics: LiveStatistics,
-  provider: Address,
-  models: readonly string[],
-  statistic: WeightStatistic,
-): ReturnType<typeof weightOf> {
-  for (const modelId of models) {
-    const own = weightOf(statistics, provider, modelId, statistic);
-    if (own !== undefined) return own;
-  }
-  return undefined;
+  // Sorted, so that the order in which members were found changes neither sums nor comparisons.
+  weighted.sort((a, b) => (a.provider < b.provider ? -1 : 1));
+  const clusters = clustersOf(weighted, statistic).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  return { clusters, unweighted };
 }
 
 /** Whether two tables rank every key alike: the same members in the same clusters with the same bits of weight. */

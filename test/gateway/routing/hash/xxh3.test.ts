@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { xxh3, xxh3Unit } from "../../../../gateway/routing/hash/xxh3.ts";
+import { CommonPrefixHash, xxh3, xxh3Unit } from "../../../../gateway/routing/hash/xxh3.ts";
 
 /** Length of an input whose byte i is `131 i + 17 floor(i / 256) + 7`, and its hash by two independent implementations that agreed. */
 const vectors: readonly (readonly [number, string])[] = [
@@ -87,6 +87,19 @@ describe("xxh3", () => {
       expect(xxh3Unit(inputOf(length)))
         .to.be.greaterThan(0)
         .and.lessThan(1);
+    }
+  });
+
+  it("is the same when the blocks of a common beginning are mixed once", () => {
+    for (const common of [0, 7, 16, 40, 64, 100]) {
+      const hash = new CommonPrefixHash(common);
+      for (const length of [common + 5, common + 20, common + 20, 120, 150, common + 5].filter((it) => it >= common)) {
+        for (let variant = 0; variant < 5; variant += 1) {
+          const input = inputOf(length);
+          for (let at = common; at < length; at += 1) input.setUint8(at, (at * 31 + variant * 7) & 255);
+          expect(hash.unit(input, length), `${common} of ${length}`).to.equal(xxh3Unit(input));
+        }
+      }
     }
   });
 });

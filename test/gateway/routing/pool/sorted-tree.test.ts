@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { SortedTree, type TreeShape } from "../../../../gateway/routing/pool/sorted-tree.ts";
+import { type NodeView, SortedTree, type TreeShape } from "../../../../gateway/routing/pool/sorted-tree.ts";
 
 interface Item {
   readonly key: number;
@@ -104,12 +104,9 @@ describe("SortedTree", () => {
       for (let key = 0; key < 50_000; key += 1) if (key % 1000 !== 0) edit.delete({ key, value: 0 });
     });
     expect(thin.size).to.equal(50);
-    let leaves = 0;
-    const count = (part: NonNullable<typeof thin.root>): void => {
-      if (part.elements !== undefined) leaves += 1;
-      for (const child of part.parts()) count(child);
-    };
-    if (thin.root !== undefined) count(thin.root);
+    const leavesOf = (node: NodeView<Item, Bounds>): number =>
+      node.kind === "leaf" ? 1 : node.children.reduce((sum, child) => sum + leavesOf(child), 0);
+    const leaves = thin.root === undefined ? 0 : leavesOf(thin.root);
     expect(leaves).to.be.at.most(13);
     expect(thin.summary).to.deep.equal({ least: 0, most: 49_000 });
   });

@@ -12,7 +12,13 @@ const ringOf = (members: readonly Address[], slots = new MemberSlots()): HashRin
   if (ring === undefined) throw new Error("no members, no ring");
   return ring;
 };
-const ownerOf = (ring: HashRing, position: number): Address => ring.walk(position).next().value as Address;
+const ownerOf = (ring: HashRing, position: number): Address => ring.walk(position).next()!;
+const around = (ring: HashRing, position: number): Address[] => {
+  const walk = ring.walk(position);
+  const members: Address[] = [];
+  for (let member = walk.next(); member !== undefined; member = walk.next()) members.push(member);
+  return members;
+};
 const positions = Array.from({ length: 20_000 }, (_, index) => (index * 2654435761) % 2 ** 32);
 
 describe("HashRing", () => {
@@ -32,7 +38,7 @@ describe("HashRing", () => {
           .toSorted((a, b) => a.at - b.at);
         const clockwise = [...points.filter(({ at }) => at >= position), ...points.filter(({ at }) => at < position)];
         const expected = [...new Set(clockwise.map(({ member }) => member))];
-        expect([...ringOf(members).walk(position)]).to.deep.equal(expected);
+        expect(around(ringOf(members), position)).to.deep.equal(expected);
       }),
     );
   });
@@ -53,7 +59,7 @@ describe("HashRing", () => {
           if (ring === undefined) continue;
           const fresh = ringOf([...members], slots);
           for (const position of [0, 1e9, 2e9, 4e9]) {
-            expect([...ring.walk(position)]).to.deep.equal([...fresh.walk(position)]);
+            expect(around(ring, position)).to.deep.equal(around(fresh, position));
           }
           for (const address of addresses(26)) expect(ring.has(address)).to.equal(members.has(address));
         }

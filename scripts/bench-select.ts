@@ -1,0 +1,294 @@
+import { type Address, getAddress, pad, toHex } from "viem";
+import type { OfferingRecord, ProviderRecord, RegistrySnapshot } from "../chain/registry-index/types.ts";
+import type { PolicyConfig } from "../gateway/routing/policy-config.ts";
+import { createPolicy, select } from "../gateway/routing/select.ts";
+import { deriveRoutingState, type RoutingState } from "../gateway/routing/state.ts";
+import { RoutingStatistics } from "../gateway/routing/statistics/routing-statistics.ts";
+import { policyNames, type RoutingRequest } from "../gateway/routing/types.ts";
+import type { Random } from "../protocol/clock.ts";
+
+/**
+ * Cost of one routing decision and of one change of the registry, per policy, at several numbers of providers.
+ *
+ * `npm run bench:select [-- --json] [--providers 100,10000,100000] [--decisions 2000]`
+ */
+
+const model = "bench/model";
+const warmUp = 500;
+const batch = 20;
+
+interface Options {
+  readonly json: boolean;
+  readonly providers: readonly number[];
+  readonly decisions: number;
+}
+
+function readOptions(args: readonly string[]): Options {
+  const valueOf = (name: string): string | undefined => {
+    const at = args.indexOf(name);
+    return at === -1 ? undefined : args[at + 1];
+  };
+  return {
+    json: args.includes("--json"),
+    providers: (valueOf("--providers") ?? "100,10000,100000").split(",").map(Number),
+    decisions: Number(valueOf("--decisions") ?? 2000),
+  };
+}
+
+/** mulberry32: the same sequence on every machine. */
+function seeded(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+function recordOf(address: Address, random: Random): ProviderRecord {
+  const completed = Math.floor(random() * 60);
+  const offering: OfferingRecord = {
+    offeringId: 1,
+    provider: address,
+    modelId: model,
+    modelKey: pad("0x01", { size: 32 }),
+    inputPrice: BigInt(Math.floor(1e12 * (0.5 + random()))),
+    outputPrice: BigInt(Math.floor(3e12 * (0.5 + random()))),
+    contextLength: 2 ** (13 + Math.floor(random() * 4)),
+  };
+  const maxConcurrentJobs = Math.floor(random() * 9);
+  return {
+    address,
+    operator: address,
+    payout: address,
+    endpoint: "https://provider.example",
+    active: true,
+    lastSeen: 1_000_000 - Math.floor(random() * 300),
+    generation: 1,
+    maxConcurrentJobs,
+    openJobs: Math.floor(random() * (maxConcurrentJobs + 1)),
+    offerings: new Map([[model, offering]]),
+    reputation: new Map([[model, { completed, failed: Math.floor(random() * 2), earned: 0n }]]),
+  };
+}
+
+class Registry {
+  readonly records = new Map<Address, ProviderRecord>();
+  version = 0;
+
+  snapshot(): RegistrySnapshot {
+    this.version += 1;
+    const { records } = this;
+    return {
+      version: this.version,
+      blockNumber: this.version,
+      blockHash: pad("0x01", { size: 32 }),
+      blockTimestamp: 1_000_000,
+      timeToLive: 600,
+      providerCount: records.size,
+      provider: (address) => records.get(address),
+      providers: () => records.values(),
+      offers: () => [],
+      models: () => [model],
+    };
+  }
+}
+
+/** A snapshot whose records stay as they are while the registry goes on, as the derivation of a change needs. */
+function frozen(snapshot: RegistrySnapshot, changed: Address, before: ProviderRecord | undefined): RegistrySnapshot {
+  return { ...snapshot, provider: (address) => (address === changed ? before : snapshot.provider(address)) };
+}
+
+function fill(statistics: RoutingStatistics, addresses: readonly Address[], random: Random): void {
+  for (const address of addresses) {
+    const mean = 500 + random() * 8000;
+    statistics.report(address, {
+      provider: address,
+      issuedAt: 1,
+      draining: false,
+      maxConcurrentJobs: 8,
+      running: Math.floor(random() * 4),
+      models: [
+        {
+          model,
+          generation: "g",
+          running: Math.floor(random() * 4),
+          lastMeanInputTps: mean,
+          maxInputTps: mean * (1 + random()),
+          queuedInputTokens: Math.floor(random() * 2000),
+          kvFreeTokens: 1e6,
+        },
+      ],
+    });
+    if (random() < 0.2) {
+      const lease = statistics.acquire(address, 1, model);
+      lease.end({ outcome: random() < 0.97 ? "success" : "fault", ttftMs: 100 + random() * 900, durationMs: 3000 });
+    }
+    if (random() < Math.min(0.2, 2000 / addresses.length)) statistics.acquire(address, 1, model);
+  }
+}
+
+const configs: readonly (readonly [string, PolicyConfig, "repeated" | "fresh"])[] = [
+  ...policyNames
+    .filter((name) => name !== "manual")
+    .map((name): readonly [string, PolicyConfig, "fresh"] => [name, { name }, "fresh"]),
+  ["pulsar, key seen before", { name: "pulsar" }, "repeated"],
+];
+
+interface Row {
+  readonly providers: number;
+  readonly policy: string;
+  /** Median over batches of 20 decisions. */
+  readonly nsPerDecision: number;
+  /** The fastest tenth of the batches: what remains when other processes of the machine are left out. */
+  readonly quietNs: number;
+}
+
+function measure(
+  label: string,
+  config: PolicyConfig,
+  keys: "repeated" | "fresh",
+  state: RoutingState,
+  statistics: RoutingStatistics,
+  options: Options,
+): Row {
+  const policy = createPolicy(config);
+  const random = seeded(7);
+  const published = { snapshot: state.snapshot, derived: state };
+  let sink = 0;
+  const batches: number[] = [];
+  let start = performance.now();
+  for (let index = -warmUp; index < options.decisions; index += 1) {
+    const request: RoutingRequest = {
+      modelId: model,
+      inputTokens: 500 + Math.floor(random() * 1000),
+      outputTokens: 256,
+      affinityKey: keys === "fresh" ? `conversation-${index}` : `conversation-${index & 15}`,
+      routingText: `You are a helpful assistant. Conversation ${index}`,
+      elapsedMs: 0,
+      tried: new Set(),
+      maxPrice: undefined,
+    };
+    sink += select(published, request, policy, statistics, 1, random).ranked.length;
+    if (index < 0) start = performance.now();
+    else if ((index + 1) % batch === 0) {
+      const now = performance.now();
+      batches.push(((now - start) * 1e6) / batch);
+      start = now;
+    }
+  }
+  if (sink === 0) throw new Error(`${label}: no decision found anybody`);
+  const sorted = batches.toSorted((a, b) => a - b);
+  const quantile = (share: number): number => Math.round(sorted[Math.floor(share * sorted.length)] ?? Number.NaN);
+  return {
+    providers: state.snapshot.providerCount,
+    policy: label,
+    nsPerDecision: quantile(0.5),
+    quietNs: quantile(0.1),
+  };
+}
+
+interface ChangeRow {
+  readonly providers: number;
+  readonly change: string;
+  readonly nsPerChange: number;
+}
+
+function measureChanges(registry: Registry, start: RoutingState, addresses: readonly Address[]): ChangeRow[] {
+  const random = seeded(11);
+  const rows: ChangeRow[] = [];
+  let state = start;
+  const step = (
+    change: string,
+    count: number,
+    next: (index: number) => readonly [Address, ProviderRecord | undefined],
+  ) => {
+    const times: number[] = [];
+    for (let index = 0; index < count; index += 1) {
+      const [address, record] = next(index);
+      const before = registry.records.get(address);
+      const previous = { ...state.snapshot };
+      // The derivation asks the former snapshot for the former record.
+      Object.assign(state.snapshot, frozen(previous, address, before));
+      if (record === undefined) registry.records.delete(address);
+      else registry.records.set(address, record);
+      const snapshot = registry.snapshot();
+      const delta = { providers: new Set([address]), models: new Set([model]) };
+      const at = performance.now();
+      state = deriveRoutingState(snapshot, delta, state);
+      times.push((performance.now() - at) * 1e6);
+    }
+    rows.push({
+      providers: addresses.length,
+      change: change,
+      nsPerChange: Math.round(times.toSorted((a, b) => a - b)[count >> 1] ?? Number.NaN),
+    });
+  };
+  const count = 300;
+  const pick = () => addresses[Math.floor(random() * addresses.length)] as Address;
+  for (const name of ["warm-up", "slot taken or freed"]) {
+    step(name, count, () => {
+      const address = pick();
+      const record = registry.records.get(address) as ProviderRecord;
+      return [address, { ...record, maxConcurrentJobs: 4, openJobs: (record.openJobs + 1) % 5 }];
+    });
+  }
+  const newcomers = Array.from({ length: count }, (_, index) =>
+    getAddress(pad(toHex(9_000_000 + index), { size: 20 })),
+  );
+  step("join", count, (index) => {
+    const address = newcomers[index] as Address;
+    return [address, recordOf(address, random)];
+  });
+  step("leave", count, (index) => [newcomers[index] as Address, undefined]);
+  return rows.filter(({ change }) => change !== "warm-up");
+}
+
+function main(): void {
+  const options = readOptions(process.argv.slice(2));
+  const rows: Row[] = [];
+  const changes: ChangeRow[] = [];
+  const joins: { providers: number; ms: number }[] = [];
+  for (const count of options.providers) {
+    const random = seeded(3);
+    const registry = new Registry();
+    const addresses = Array.from({ length: count }, (_, index) => getAddress(pad(toHex(index + 1), { size: 20 })));
+    for (const address of addresses) registry.records.set(address, recordOf(address, random));
+    const start = performance.now();
+    const state = deriveRoutingState(
+      registry.snapshot(),
+      { providers: new Set(addresses), models: new Set([model]) },
+      undefined,
+    );
+    joins.push({ providers: count, ms: Math.round(performance.now() - start) });
+    const statistics = new RoutingStatistics({ clock: { monotonic: () => 0 } });
+    fill(statistics, addresses, random);
+    for (const [label, config, keys] of configs) rows.push(measure(label, config, keys, state, statistics, options));
+    changes.push(...measureChanges(registry, state, addresses));
+  }
+  print(rows, changes, joins, options);
+}
+
+function print(
+  rows: readonly Row[],
+  changes: readonly ChangeRow[],
+  joins: readonly { providers: number; ms: number }[],
+  options: Options,
+): void {
+  for (const row of rows) {
+    console.log(
+      `${String(row.providers).padStart(7)}  ${row.policy.padEnd(26)} ${(row.nsPerDecision / 1000).toFixed(1).padStart(8)} us/decision   quiet ${(row.quietNs / 1000).toFixed(1).padStart(8)} us`,
+    );
+  }
+  for (const row of changes) {
+    console.log(
+      `${String(row.providers).padStart(7)}  ${row.change.padEnd(26)} ${(row.nsPerChange / 1000).toFixed(1).padStart(8)} us/change`,
+    );
+  }
+  for (const { providers, ms } of joins)
+    console.log(`${String(providers).padStart(7)}  all at once                ${ms} ms`);
+  if (options.json) console.log(JSON.stringify({ decisions: rows, changes, buildAtOnce: joins }));
+}
+
+main();
