@@ -1,7 +1,14 @@
 import { expect } from "chai";
-import { ethers, loadFixture, time } from "./support/chain.ts";
+import { ethers, fieldsOf, loadFixture, time } from "./support/chain.ts";
 import { emptyMarket, openJob, smallMarket } from "./support/fixtures.ts";
-import { deployMarket, ENDPOINT, type MarketParameters, MODEL_KEY, PAYMENT, registryDefaults } from "./support/market.ts";
+import {
+  deployMarket,
+  ENDPOINT,
+  type MarketParameters,
+  MODEL_KEY,
+  PAYMENT,
+  registryDefaults,
+} from "./support/market.ts";
 
 const STAKE = registryDefaults.minStake;
 
@@ -19,8 +26,7 @@ describe("registering a provider", () => {
       .withArgs(owner, operator, payout, 1, 0, ENDPOINT)
       .and.to.emit(market.registry, "Staked")
       .withArgs(owner, STAKE, STAKE);
-    const view = await market.registry.providerOf(owner);
-    expect(view.toObject()).to.deep.equal({
+    expect(fieldsOf(await market.registry.providerOf(owner))).to.deep.equal({
       owner: owner.address,
       operator: operator.address,
       payout: payout.address,
@@ -78,7 +84,9 @@ describe("registering a provider", () => {
 
   it("refuses the operator of another provider as owner, so that an account acts for one provider only", async () => {
     const { market, provider } = await loadFixture(smallMarket);
-    await expect(market.registry.connect(provider.operator).register(market.account(), provider.payout, ENDPOINT, STAKE))
+    await expect(
+      market.registry.connect(provider.operator).register(market.account(), provider.payout, ENDPOINT, STAKE),
+    )
       .to.be.revertedWithCustomError(market.registry, "OperatorTaken")
       .withArgs(provider.operator, provider.owner);
   });
@@ -247,7 +255,9 @@ describe("rotating keys, endpoint and payout", () => {
     await expect(registry.setPayout(stranger)).to.emit(registry, "PayoutChanged").withArgs(provider.owner, stranger);
     expect((await registry.providerOf(provider.owner)).payout).to.equal(stranger.address);
     for (const payout of [ethers.ZeroAddress, await registry.getAddress()]) {
-      await expect(registry.setPayout(payout)).to.be.revertedWithCustomError(registry, "InvalidPayout").withArgs(payout);
+      await expect(registry.setPayout(payout))
+        .to.be.revertedWithCustomError(registry, "InvalidPayout")
+        .withArgs(payout);
     }
   });
 });

@@ -1,3 +1,4 @@
+import type { Result } from "ethers";
 import hre from "hardhat";
 
 /**
@@ -8,7 +9,17 @@ import hre from "hardhat";
 export const { ethers, ignition, networkHelpers } = await hre.network.create({
   override: { allowUnlimitedContractSize: true },
 });
-export const { loadFixture, time } = networkHelpers;
+export const { time } = networkHelpers;
+
+/** The state that a named function makes, from a snapshot if it was made before. */
+export async function loadFixture<T>(fixture: () => Promise<T>): Promise<T> {
+  return await networkHelpers.loadFixture(fixture);
+}
+
+/** A struct as returned by a view, as an object of its fields. */
+export function fieldsOf(struct: object): Record<string, unknown> {
+  return (struct as Result).toObject();
+}
 
 /** Sends the transactions that `send` sends in one block, in the order in which they were sent. */
 export async function inOneBlock<T>(send: () => Promise<T>): Promise<T> {
