@@ -44,24 +44,42 @@ export async function readBody(request: IncomingMessage, maxBytes: number, budge
   const tooLarge = (): ProviderError =>
     new ProviderError("request_too_large", `the body is larger than ${maxBytes} bytes`);
   if (Number(request.headers["content-length"] ?? 0) > maxBytes) throw tooLarge();
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  let held = true;
-  const release = (): void => {
-    if (held) budget.give(bytes);
-    held = false;
-  };
-  try {
-    for await (const piece of request as AsyncIterable<Buffer>) {
-      if (bytes + piece.length > maxBytes) throw tooLarge();
-      if (!budget.take(piece.length)) throw new ProviderError("provider_busy", "too many requests are being read");
-      bytes += piece.length;
-      pieces.push(piece);
-    }
-  } catch (error) {
-    release();
-    if (error instanceof ProviderError) throw error;
-    throw new ProviderError("invalid_request", "the body broke off", { cause: error });
-  }
-  return { bytes: pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces), release };
+  // Not by iteration: leaving an iteration destroys the request, and with it the connection that the refusal must go out on.
+  return await new Promise<HeldBody>((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    let bytes = 0;
+    let held = true;
+    const release = (): void => {
+      if (held) budget.give(bytes);
+      held = false;
+    };
+    const stop = (): void => {
+      request.off("data", onData);
+      request.off("end", onEnd);
+      request.off("error", onBreak);
+      request.off("close", onBreak);
+    };
+    const fail = (error: ProviderError): void => {
+      stop();
+      release();
+      reject(error);
+    };
+    const onData = (piece: Buffer): void => {
+      if (bytes + piece.length > maxBytes) fail(tooLarge());
+      else if (!budget.take(piece.length)) fail(new ProviderError("provider_busy", "too many requests are being read"));
+      else {
+        bytes += piece.length;
+        pieces.push(piece);
+      }
+    };
+    const onEnd = (): void => {
+      stop();
+      resolve({ bytes: pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces), release });
+    };
+    const onBreak = (): void => fail(new ProviderError("invalid_request", "the body broke off"));
+    request.on("data", onData);
+    request.once("end", onEnd);
+    request.once("error", onBreak);
+    request.once("close", onBreak);
+  });
 }

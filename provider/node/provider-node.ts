@@ -85,6 +85,8 @@ export class ProviderNode {
     this.#chain = chain;
     const { clock } = parts;
     this.#book = new JobBook(journal, clock);
+    const { crashPoint } = parts;
+    if (crashPoint !== undefined) this.#book.onChange((job) => crashPoint(`job-${job.stage}`, job.jobId));
     this.#backends = new Backends({
       clock,
       mint: () => this.#mint(),

@@ -153,6 +153,16 @@ export class TestClient {
     return { jobId: posted.args.jobId, blockNumber: receipt.blockNumber };
   }
 
+  /** Id of the job that `post` posts next. */
+  async nextJobId(): Promise<Hex> {
+    return await this.#reader.readContract({
+      address: this.#deployment.escrow,
+      abi: jobEscrowAbi,
+      functionName: "jobIdOf",
+      args: [this.account.address, this.#nonce + 1n],
+    });
+  }
+
   async requestCancel(jobId: Hex): Promise<void> {
     await this.send(
       this.#deployment.escrow,

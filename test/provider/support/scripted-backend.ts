@@ -1,5 +1,6 @@
 import {
   type ChooseScript,
+  close as closeConnection,
   chunk,
   end,
   head,
@@ -20,9 +21,10 @@ export interface ScriptedBackend {
   close(): Promise<void>;
 }
 
-const ok: Script = [head(200, { "content-length": "0" })];
-const absent: Script = [head(404, { "content-length": "0" })];
-const broken: Script = [head(503, { "content-length": "0" })];
+const empty = { "content-length": "0", connection: "close" };
+const ok: Script = [head(200, empty), closeConnection];
+const absent: Script = [head(404, empty), closeConnection];
+const broken: Script = [head(503, empty), closeConnection];
 
 /** Starts one; its completions follow the script. */
 export async function startScriptedBackend(script: Script | ChooseScript): Promise<ScriptedBackend> {
