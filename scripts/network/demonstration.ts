@@ -51,7 +51,10 @@ export async function streamOneJob(
     output.progress("client", event);
     if (event.type === "provider_acked") acknowledged.resolve();
   });
-  end.then(acknowledged.resolve, acknowledged.resolve);
+  end.then(
+    () => acknowledged.resolve(),
+    () => acknowledged.resolve(),
+  );
   let text = "";
   for await (const chunk of stream) {
     const piece = chunk.choices[0]?.delta.content ?? "";

@@ -102,6 +102,11 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
     if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
   try {
+    const gatewayOptions = options.gateways ?? [{ name: "gateway", port: 0 }];
+    // Before anything is started: a taken port should not cost half a minute to find out.
+    const gatewayPorts = await Promise.all(
+      gatewayOptions.map(async ({ port }) => await usablePort("T4T_GATEWAY_PORT", port)),
+    );
     const funderKey = options.funderKey ?? localFunderKey;
     const funder: Participant = { role: "funder", key: funderKey, account: privateKeyToAccount(funderKey) };
     const { rpcUrl, chainId } = await startOrFindChain(options, dataDir, children, step);
@@ -110,7 +115,6 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
       options.deploymentFile === undefined
         ? await deploy(rpcUrl, funderKey, deploymentFile, step)
         : await readDeployment(deploymentFile);
-    const gatewayOptions = options.gateways ?? [{ name: "gateway", port: 0 }];
     const gatewayKeys = gatewayOptions.map(({ name }) => participant(funderKey, name));
     const providerKeys = options.providers.map(({ name }) => participant(funderKey, name));
     step("funding the wallets");
@@ -212,9 +216,8 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
     };
     step(gatewayOptions.length === 1 ? "starting the gateway" : `starting ${gatewayOptions.length} gateways`);
     const gateways = await Promise.all(
-      gatewayOptions.map(async ({ name, port, env }, index) => {
-        const usable = await usablePort("T4T_GATEWAY_PORT", port);
-        return await startGateway(name, gatewayKeys[index] as Participant, usable, env ?? {});
+      gatewayOptions.map(async ({ name, env }, index) => {
+        return await startGateway(name, gatewayKeys[index] as Participant, gatewayPorts[index] ?? 0, env ?? {});
       }),
     );
     return {

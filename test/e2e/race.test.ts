@@ -95,7 +95,8 @@ describe("two gateways with wallets of their own at providers with three slots i
       expect(cap).to.be.greaterThan(0);
       expect(event.args.openJobs).to.be.at.most(cap);
     }
-    expect(changes).to.be.at.least(2 * jobs);
+    // One for each post; a batch of completions may free several slots of a provider with one event.
+    expect(changes).to.be.greaterThan(jobs);
   });
 
   it("posts no job twice and ends each exactly once", async () => {

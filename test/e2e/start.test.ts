@@ -1,0 +1,105 @@
+import { spawn } from "node:child_process";
+import { createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { expect } from "chai";
+import { repositoryRoot } from "../../scripts/network/chain-process.ts";
+import { inheritedEnvironment } from "../../scripts/network/child-process.ts";
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly seconds: number;
+}
+
+function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  const startedAt = performance.now();
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [join(repositoryRoot, "scripts", "start.ts"), ...args], {
+      cwd: repositoryRoot,
+      env: { ...inheritedEnvironment(), ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      stdout += chunk.toString();
+    });
+    child.stderr.on("data", (chunk: Buffer) => {
+      stderr += chunk.toString();
+    });
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code, stdout, stderr, seconds: (performance.now() - startedAt) / 1000 }));
+  });
+}
+
+async function takenPort(): Promise<{ readonly port: number; readonly server: Server }> {
+  const server = createServer();
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  const address = server.address();
+  return { port: typeof address === "object" && address !== null ? address.port : 0, server };
+}
+
+describe("npm start", function () {
+  this.timeout(120_000);
+
+  it("ends with exit code 0 and a done line once its job is settled, when told --once --json", async () => {
+    const { code, stdout, stderr } = await start(["--once", "--json"], { T4T_GATEWAY_PORT: "0", T4T_ENGINE: "text" });
+    expect(code, stderr).to.equal(0);
+    const lines = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const ready = lines[0];
+    expect(ready).to.include({ event: "ready", chainId: 31337 });
+    expect(ready).to.have.all.keys("event", "gateway", "rpc", "chainId", "contracts", "providers");
+    expect(ready?.contracts).to.have.all.keys("registry", "escrow", "token");
+    const providers = ready?.providers as Record<string, unknown>[];
+    expect(providers.map(({ maxConcurrentJobs }) => maxConcurrentJobs)).to.deep.equal([1, 2, 4]);
+    for (const provider of providers)
+      expect(provider).to.have.all.keys("address", "endpoint", "models", "maxConcurrentJobs");
+    const events = lines.slice(1, -1).map(({ event }) => event);
+    for (const step of ["provider_selected", "job_posted", "provider_acked", "delivered", "settled"]) {
+      expect(events).to.include(step);
+    }
+    const done = lines.at(-1);
+    expect(done).to.have.all.keys("event", "jobId", "provider", "usage", "paid", "transactions");
+    expect(done?.event).to.equal("done");
+    expect(Number(done?.paid)).to.be.greaterThan(0);
+  });
+
+  it("names every bad flag and variable at once, and starts nothing", async () => {
+    const { code, stderr, seconds } = await start(["--onec"], {
+      T4T_GATEWAY_PORT: "70000",
+      T4T_RPC_URL: "ftp://example.com",
+      T4T_ENGINE: "gpt",
+      T4T_PRIVATE_KEY: "0xsecret-that-must-not-be-printed",
+    });
+    expect(code).to.equal(2);
+    for (const name of ["--onec", "T4T_GATEWAY_PORT", "T4T_RPC_URL", "T4T_ENGINE", "T4T_PRIVATE_KEY"])
+      expect(stderr).to.include(name);
+    expect(stderr).to.not.include("secret-that-must-not-be-printed");
+    expect(seconds).to.be.lessThan(20);
+  });
+
+  it("says which variable's port is taken before it starts anything that costs time", async () => {
+    const { port, server } = await takenPort();
+    const { code, stderr, stdout } = await start(["--once"], { T4T_GATEWAY_PORT: String(port), T4T_ENGINE: "text" });
+    server.close();
+    expect(code).to.equal(1);
+    expect(stderr).to.include("T4T_GATEWAY_PORT").and.include(String(port));
+    expect(stdout).to.not.include("starting a Hardhat chain");
+  });
+
+  it("names a variable that the gateway does not know, instead of ignoring a typing error", async () => {
+    const { code, stderr } = await start(["--once"], {
+      T4T_GATEWAY_PORT: "0",
+      T4T_ENGINE: "text",
+      T4T_PROVIDER_WIAT_SECONDS: "5",
+    });
+    expect(code).to.equal(1);
+    expect(stderr).to.include("T4T_PROVIDER_WIAT_SECONDS");
+  });
+});
