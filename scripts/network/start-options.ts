@@ -1,5 +1,7 @@
 import { parseArgs } from "node:util";
 import { type Hex, isHex } from "viem";
+import { gatewaySettingsShape } from "../../gateway/settings.ts";
+import { readSettings, SettingsError } from "../../protocol/settings.ts";
 
 /** What `npm start` was asked for. */
 export interface StartOptions {
@@ -114,11 +116,12 @@ export function readStartOptions(
   const gatewayPort = port("T4T_GATEWAY_PORT", 8484);
   const chainPort = port("T4T_CHAIN_PORT", 0);
   const blockTimeMs = integer("T4T_BLOCK_TIME_MS", read("T4T_BLOCK_TIME_MS"), 0, 600_000, faults);
-  if (faults.length > 0) throw new StartOptionsError(faults.map((fault) => `  ${fault}`).join("\n"));
   const gatewayEnv: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
     if (name.startsWith("T4T_") && !ownVariables.has(name) && value !== undefined) gatewayEnv[name] = value;
   }
+  faults.push(...gatewayFaults(gatewayEnv));
+  if (faults.length > 0) throw new StartOptionsError(faults.map((fault) => `  ${fault}`).join("\n"));
   return {
     once: flags.once ?? false,
     json: flags.json ?? false,
@@ -135,6 +138,17 @@ export function readStartOptions(
     dataDir: read("T4T_DATA_DIR"),
     gatewayEnv,
   };
+}
+
+/** What the gateway would refuse half a minute later. */
+function gatewayFaults(gatewayEnv: Readonly<Record<string, string>>): string[] {
+  try {
+    readSettings(gatewaySettingsShape, { T4T_RPC_URL: "http://127.0.0.1", ...gatewayEnv }, { alsoKnown: ownVariables });
+    return [];
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    return error.faults.map(({ variable, message }) => `${variable}: ${message}`);
+  }
 }
 
 function integer(name: string, text: string | undefined, fallback: number, max: number, faults: string[]): number {

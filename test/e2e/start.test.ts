@@ -94,12 +94,13 @@ describe("npm start", function () {
   });
 
   it("names a variable that the gateway does not know, instead of ignoring a typing error", async () => {
-    const { code, stderr } = await start(["--once"], {
+    const { code, stderr, stdout } = await start(["--once"], {
       T4T_GATEWAY_PORT: "0",
       T4T_ENGINE: "text",
       T4T_PROVIDER_WIAT_SECONDS: "5",
     });
-    expect(code).to.equal(1);
-    expect(stderr).to.include("T4T_PROVIDER_WIAT_SECONDS");
+    expect(code).to.equal(2);
+    expect(stderr).to.include("T4T_PROVIDER_WIAT_SECONDS").and.include("T4T_PROVIDER_WAIT_SECONDS");
+    expect(stdout).to.equal("");
   });
 });
