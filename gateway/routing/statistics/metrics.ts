@@ -112,11 +112,9 @@ function followerGauge(follower: () => StatusFollowerState): GaugeDefinition {
 }
 
 function* reportedSamples(statistics: RoutingStatistics, field: keyof ReportedModel & ReportedField) {
-  for (const [provider, models] of statistics.reports()) {
-    for (const [model, report] of models) {
-      const value = report[field];
-      if (value !== undefined) yield { labels: { provider, model }, value };
-    }
+  for (const [provider, model, report] of statistics.reports()) {
+    const value = report[field];
+    if (value !== undefined) yield { labels: { provider, model }, value };
   }
 }
 

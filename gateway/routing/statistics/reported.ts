@@ -1,15 +1,25 @@
 import type { Address } from "viem";
-import type { ProviderStatus } from "../../../protocol/status.ts";
+import type { ModelStatus, ProviderStatus } from "../../../protocol/status.ts";
 import type { ReportedStatistics, WeightStatistic } from "../types.ts";
 
 /** What a provider reported of one model, with the model generation it belongs to. */
 export interface ReportedModel extends ReportedStatistics {
   readonly generation: string;
+  /** Monotonic ms of the receipt. */
+  readonly receivedMs: number;
 }
 
-interface Entry {
+interface Receipt {
   readonly receivedMs: number;
-  readonly models: ReadonlyMap<string, ReportedModel>;
+  readonly models: readonly string[];
+}
+
+/** Reports of one model, and how often a ranking by each statistic would have noticed a change. */
+interface ModelReports {
+  readonly byProvider: Map<Address, ReportedModel>;
+  /** Number of the last change; numbers are never used twice. */
+  maxChange: number;
+  meanChange: number;
 }
 
 /**
@@ -18,89 +28,92 @@ interface Entry {
  */
 export class ReportedTable {
   readonly #staleAfterMs: number;
-  /** In the order of receipt, oldest first, because every entry is put back at its end. */
-  readonly #entries = new Map<Address, Entry>();
-  readonly #epochs = new Map<string, { max: number; mean: number }>();
+  /** In the order of receipt, oldest first, because every receipt is put back at its end. */
+  readonly #receipts = new Map<Address, Receipt>();
+  /** By model first: a decision looks up many providers of one model. */
+  readonly #models = new Map<string, ModelReports>();
+  #changes = 0;
 
   /** @param staleAfterMs Age in ms after which a status says nothing any more. */
   constructor(staleAfterMs: number) {
     this.#staleAfterMs = staleAfterMs;
   }
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
   /** Takes a checked status. @param nowMs Monotonic ms of its receipt. */
   put(provider: Address, status: ProviderStatus, nowMs: number): void {
-    const before = this.#entries.get(provider)?.models;
-    const models = new Map(status.models.map((model) => [model.model, normalise(model)]));
-    this.#entries.delete(provider);
-    this.#entries.set(provider, { receivedMs: nowMs, models });
-    this.#noteChanges(before, models);
+    const before = this.#receipts.get(provider);
+    const models = status.models.map(({ model }) => model);
+    this.#receipts.delete(provider);
+    this.#receipts.set(provider, { receivedMs: nowMs, models });
+    for (const model of status.models) this.#set(provider, model.model, normalise(model, nowMs));
+    for (const model of before?.models ?? []) if (!models.includes(model)) this.#set(provider, model, undefined);
   }
 
   /** Forgets a provider that left. */
   delete(provider: Address): void {
-    const before = this.#entries.get(provider)?.models;
-    if (this.#entries.delete(provider)) this.#noteChanges(before, undefined);
+    const receipt = this.#receipts.get(provider);
+    if (receipt === undefined) return;
+    this.#receipts.delete(provider);
+    for (const model of receipt.models) this.#set(provider, model, undefined);
   }
 
   /** What a provider reported of a model; undefined when nothing fresh is known. @param nowMs Monotonic ms. */
   get(provider: Address, modelId: string, nowMs: number): ReportedModel | undefined {
-    const entry = this.#entries.get(provider);
-    if (entry === undefined || nowMs - entry.receivedMs > this.#staleAfterMs) return undefined;
-    return entry.models.get(modelId);
+    const report = this.#models.get(modelId)?.byProvider.get(provider);
+    return report === undefined || nowMs - report.receivedMs > this.#staleAfterMs ? undefined : report;
   }
 
   /** Ms since the newest status of a provider; undefined when there is none. */
   ageMs(provider: Address, nowMs: number): number | undefined {
-    const entry = this.#entries.get(provider);
-    return entry === undefined ? undefined : nowMs - entry.receivedMs;
+    const receipt = this.#receipts.get(provider);
+    return receipt === undefined ? undefined : nowMs - receipt.receivedMs;
   }
 
-  /** Grows with every change, by report or by age, of a model's selected statistic or cluster at any provider. */
+  /** Changes with every change, by report or by age, of a model's selected statistic or cluster at any provider; 0 without reports. */
   epoch(modelId: string, statistic: WeightStatistic, nowMs: number): number {
     this.#expire(nowMs);
-    const epochs = this.#epochs.get(modelId);
-    if (epochs === undefined) return 0;
-    return statistic === "max-input-tps" ? epochs.max : epochs.mean;
+    const reports = this.#models.get(modelId);
+    if (reports === undefined) return 0;
+    return statistic === "max-input-tps" ? reports.maxChange : reports.meanChange;
   }
 
-  /** Fresh entries, oldest first. */
-  *fresh(nowMs: number): IterableIterator<readonly [Address, ReadonlyMap<string, ReportedModel>]> {
-    for (const [provider, entry] of this.#entries) {
-      if (nowMs - entry.receivedMs <= this.#staleAfterMs) yield [provider, entry.models];
+  /** Fresh reports: provider, model and what was reported. */
+  *fresh(nowMs: number): IterableIterator<readonly [Address, string, ReportedModel]> {
+    this.#expire(nowMs);
+    for (const [modelId, { byProvider }] of this.#models) {
+      for (const [provider, report] of byProvider) yield [provider, modelId, report];
     }
   }
 
   #expire(nowMs: number): void {
-    for (const [provider, entry] of this.#entries) {
-      if (nowMs - entry.receivedMs <= this.#staleAfterMs) return;
-      this.#entries.delete(provider);
-      this.#noteChanges(entry.models, undefined);
+    for (const [provider, receipt] of this.#receipts) {
+      if (nowMs - receipt.receivedMs <= this.#staleAfterMs) return;
+      this.delete(provider);
     }
   }
 
-  #noteChanges(
-    before: ReadonlyMap<string, ReportedModel> | undefined,
-    after: ReadonlyMap<string, ReportedModel> | undefined,
-  ): void {
-    for (const modelId of new Set([...(before?.keys() ?? []), ...(after?.keys() ?? [])])) {
-      const old = before?.get(modelId);
-      const now = after?.get(modelId);
-      const regrouped = old?.clusterId !== now?.clusterId;
-      const epochs = this.#epochs.get(modelId) ?? { max: 0, mean: 0 };
-      if (regrouped || old?.maxInputTps !== now?.maxInputTps) epochs.max += 1;
-      if (regrouped || old?.lastMeanInputTps !== now?.lastMeanInputTps) epochs.mean += 1;
-      this.#epochs.set(modelId, epochs);
+  #set(provider: Address, modelId: string, report: ReportedModel | undefined): void {
+    let reports = this.#models.get(modelId);
+    if (reports === undefined) {
+      reports = { byProvider: new Map(), maxChange: 0, meanChange: 0 };
+      this.#models.set(modelId, reports);
     }
+    const before = reports.byProvider.get(provider);
+    if (report === undefined) reports.byProvider.delete(provider);
+    else reports.byProvider.set(provider, report);
+    // A provider may name any model: one that nobody reports must not be remembered.
+    if (reports.byProvider.size === 0) this.#models.delete(modelId);
+    this.#changes += 1;
+    const isRegrouped = before?.clusterId !== report?.clusterId;
+    if (isRegrouped || before?.maxInputTps !== report?.maxInputTps) reports.maxChange = this.#changes;
+    if (isRegrouped || before?.lastMeanInputTps !== report?.lastMeanInputTps) reports.meanChange = this.#changes;
   }
 }
 
-function normalise(model: ProviderStatus["models"][number]): ReportedModel {
+function normalise(model: ModelStatus, receivedMs: number): ReportedModel {
   return {
     generation: model.generation,
+    receivedMs,
     lastMeanInputTps: rate(model.lastMeanInputTps),
     maxInputTps: rate(model.maxInputTps),
     running: count(model.running),

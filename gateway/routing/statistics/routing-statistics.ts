@@ -161,7 +161,7 @@ export class RoutingStatistics implements LiveStatistics {
   }
 
   /** All fresh reports, for metrics and pages. */
-  reports(): IterableIterator<readonly [Address, ReadonlyMap<string, ReportedModel>]> {
+  reports(): IterableIterator<readonly [Address, string, ReportedModel]> {
     return this.#reported.fresh(this.#clock.monotonic());
   }
 
