@@ -12,8 +12,9 @@ import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {IJobEscrow} from "./interfaces/IJobEscrow.sol";
 import {IProviderRegistry} from "./interfaces/IProviderRegistry.sol";
 import {Signatures} from "./libraries/Signatures.sol";
-import {Balance} from "./types/Balance.sol";
-import {JobMoney, JobTermsWord, MAX_SINCE_DELTA, NO_MONEY, packMoney, packTerms} from "./types/Job.sol";
+import {Account, MAX_BALANCE} from "./types/Account.sol";
+import {JobParty, JobState, MAX_DELTA, NO_STATE, packParty, packState} from "./types/Job.sol";
+import {OfferingTerms} from "./types/OfferingTerms.sol";
 
 /// @title JobEscrow
 /// @dev Documentation of functions, events and errors: {IJobEscrow}.
@@ -34,12 +35,33 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         uint40 responseWindow;
     }
 
+    /// @dev Structs of one field are there to have a reference: the place in storage is then computed once.
+    struct AccountRow {
+        Account account;
+    }
+
+    struct Job {
+        // slot 0
+        JobState state;
+        // slot 1
+        JobParty party;
+    }
+
+    /// @dev What a provider says to have delivered. In memory it is what EIP-712 hashes for a receipt, word by word.
+    struct Receipt {
+        bytes32 typeHash;
+        bytes32 jobId;
+        address provider;
+        uint64 inputTokens;
+        uint64 outputTokens;
+        bytes32 responseHash;
+    }
+
     /// @dev Neighbouring items of a batch with the same offering share one look at it and one release of their slots.
     struct Run {
         uint48 offeringId;
         address provider;
-        uint96 inputPrice;
-        uint96 outputPrice;
+        OfferingTerms terms;
         uint32 count;
         uint128 collateral;
     }
@@ -58,14 +80,13 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     /// @inheritdoc IJobEscrow
     uint256 public constant MAX_BATCH = 50;
     /// @inheritdoc IJobEscrow
-    string public constant version = "1";
+    string public constant override version = VERSION; // solhint-disable-line const-name-snakecase
 
+    string private constant VERSION = "1";
     /// @dev Prices are per this many tokens of text.
     uint256 private constant PRICE_UNIT = 1e6;
-
-    uint8 private constant OPEN = uint8(JobStatus.Open);
-    uint8 private constant ACKNOWLEDGED = uint8(JobStatus.Acknowledged);
-    uint8 private constant CANCEL_REQUESTED = uint8(JobStatus.CancelRequested);
+    /// @dev Limit of a claim that is good for nothing.
+    uint256 private constant NO_CLAIM = type(uint256).max;
 
     IProviderRegistry private immutable REGISTRY;
     IERC20 private immutable TOKEN;
@@ -79,40 +100,36 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     // -------------------------------------------------------------------------------------------------------- storage
 
-    mapping(address account => Balance) private _balances;
-    mapping(bytes32 jobId => JobMoney) private _money;
-    mapping(bytes32 jobId => JobTermsWord) private _terms;
+    mapping(address account => AccountRow row) private _accounts;
+    mapping(bytes32 jobId => Job job) private _jobs;
+    /// @dev Number of the last account that got one.
+    uint32 private _lastNumber;
 
     // ---------------------------------------------------------------------------------------------------- constructor
 
     constructor(address registry_, address initialOwner, Parameters memory parameters)
         Ownable(initialOwner)
-        EIP712("T4T JobEscrow", version)
+        EIP712("T4T JobEscrow", VERSION)
     {
-        require(registry_.code.length != 0, InvalidParameter("registry"));
+        if (registry_.code.length == 0) revert InvalidParameter("registry");
         REGISTRY = IProviderRegistry(registry_);
         TOKEN = IERC20(REGISTRY.token());
         COLLATERAL_BPS = REGISTRY.collateralBps();
 
-        require(parameters.minPayment != 0, InvalidParameter("minPayment"));
-        require(parameters.minDuration != 0, InvalidParameter("minDuration"));
-        require(
-            parameters.maxDuration >= parameters.minDuration && parameters.maxDuration <= MAX_SINCE_DELTA,
-            InvalidParameter("maxDuration")
-        );
-        require(
-            parameters.ackWindow != 0 && parameters.ackWindow <= parameters.maxDuration, InvalidParameter("ackWindow")
-        );
-        require(
-            parameters.responseWindow != 0 && parameters.responseWindow <= parameters.maxDuration,
-            InvalidParameter("responseWindow")
-        );
+        if (parameters.minPayment == 0) revert InvalidParameter("minPayment");
+        if (parameters.minDuration == 0) revert InvalidParameter("minDuration");
+        if (parameters.maxDuration < parameters.minDuration || parameters.maxDuration > MAX_DELTA) {
+            revert InvalidParameter("maxDuration");
+        }
+        if (parameters.ackWindow == 0 || parameters.ackWindow > parameters.maxDuration) {
+            revert InvalidParameter("ackWindow");
+        }
+        if (parameters.responseWindow == 0 || parameters.responseWindow > parameters.maxDuration) {
+            revert InvalidParameter("responseWindow");
+        }
         // Stake must answer for every job that was open when its unbonding began.
-        require(
-            REGISTRY.unbondingPeriod()
-                > uint256(parameters.maxDuration) + parameters.ackWindow + parameters.responseWindow,
-            InvalidParameter("unbondingPeriod")
-        );
+        uint256 longestJob = uint256(parameters.maxDuration) + parameters.ackWindow + parameters.responseWindow;
+        if (REGISTRY.unbondingPeriod() <= longestJob) revert InvalidParameter("unbondingPeriod");
         MIN_PAYMENT = parameters.minPayment;
         MIN_DURATION = parameters.minDuration;
         MAX_DURATION = parameters.maxDuration;
@@ -129,7 +146,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function depositFor(address account, uint256 amount) external nonReentrant {
-        require(account != address(0), ZeroAddress());
+        if (account == address(0)) revert ZeroAddress();
         _deposit(account, amount);
     }
 
@@ -139,6 +156,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         nonReentrant
     {
         // Whoever sees the permit can use it first; what counts is the allowance, which the transfer checks.
+        // solhint-disable-next-line no-empty-blocks
         try IERC20Permit(address(TOKEN)).permit(msg.sender, address(this), amount, permitDeadline, v, r, s) {} catch {}
         _deposit(msg.sender, amount);
     }
@@ -150,7 +168,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function withdrawProvider(address provider, uint256 amount) external nonReentrant {
-        require(REGISTRY.isProviderAccount(provider, msg.sender), NotProviderAccount(provider, msg.sender));
+        if (!REGISTRY.isProviderAccount(provider, msg.sender)) revert NotProviderAccount(provider, msg.sender);
         _withdraw(provider, REGISTRY.providerOf(provider).payout, amount);
     }
 
@@ -158,11 +176,12 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function postJob(address provider, JobTerms calldata terms) external returns (bytes32 jobId) {
-        jobId = _lock(terms);
-        (uint48 offeringId,) = REGISTRY.acquireSlots(
-            provider, terms.modelKey, terms.maxInputPrice, terms.maxOutputPrice, 1, terms.maxPayment
+        uint32 number;
+        (jobId, number) = _lock(terms);
+        uint48 offeringId = REGISTRY.acquireSlots(
+            provider, terms.maxInputPrice, terms.maxOutputPrice, terms.maxPayment, 1, terms.modelKey
         );
-        _open(jobId, provider, offeringId, terms);
+        _open(jobId, number, provider, offeringId, terms);
     }
 
     /// @inheritdoc IJobEscrow
@@ -170,24 +189,26 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         external
         returns (bytes32 jobId, address provider)
     {
-        require(candidates.length != 0, NoCandidates());
-        require(candidates.length <= MAX_CANDIDATES, TooManyCandidates(candidates.length, MAX_CANDIDATES));
-        jobId = _lock(terms);
-        (uint256 index, uint48 offeringId,) = REGISTRY.acquireSlotsAny(
+        if (candidates.length == 0) revert NoCandidates();
+        if (candidates.length > MAX_CANDIDATES) revert TooManyCandidates(candidates.length, MAX_CANDIDATES);
+        uint32 number;
+        (jobId, number) = _lock(terms);
+        (uint256 index, uint48 offeringId) = REGISTRY.acquireSlotsAny(
             candidates, terms.modelKey, terms.maxInputPrice, terms.maxOutputPrice, 1, terms.maxPayment
         );
         if (index == candidates.length) _revertNoProvider(candidates, terms);
         provider = candidates[index];
-        _open(jobId, provider, offeringId, terms);
+        _open(jobId, number, provider, offeringId, terms);
     }
 
     /// @inheritdoc IJobEscrow
     function ackJob(bytes32 jobId) external {
-        (, JobTermsWord terms) = _liveJob(jobId);
-        uint8 status = terms.status();
-        require(status == OPEN || status == CANCEL_REQUESTED, JobStatusMismatch(jobId, JobStatus(status)));
-        address provider = _jobProviderAs(jobId, terms, msg.sender);
-        _terms[jobId] = terms.withStatusAt(ACKNOWLEDGED, block.timestamp);
+        (Job storage job, JobState state) = _liveJob(jobId);
+        uint8 status = state.status();
+        if (status == uint8(JobStatus.Acknowledged)) revert JobStatusMismatch(jobId, JobStatus(status));
+        (, address provider) = REGISTRY.termsFor(msg.sender, state.offeringId());
+        if (provider == address(0)) revert NotJobProvider(jobId, msg.sender);
+        job.state = state.withStatusAt(uint8(JobStatus.Acknowledged), block.timestamp);
         REGISTRY.touch(provider);
         emit JobAcknowledged(jobId, provider);
     }
@@ -196,23 +217,23 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     function completeJob(bytes32 jobId, Usage calldata usage, bytes32 responseHash, bytes calldata clientSignature)
         external
     {
-        Run memory run;
-        bytes memory failure = _complete(jobId, usage, responseHash, clientSignature, run);
-        if (failure.length != 0) {
-            assembly ("memory-safe") {
-                revert(add(failure, 0x20), mload(failure))
-            }
-        }
-        _endRun(run, true);
+        (Job storage job, JobState state) = _liveJob(jobId);
+        job.state = NO_STATE;
+        (OfferingTerms terms, address provider) = _settleSlot(jobId, state);
+        Receipt memory receipt =
+            Receipt(RECEIPT_TYPEHASH, jobId, provider, usage.inputTokens, usage.outputTokens, responseHash);
+        (AccountRow storage payer, Account account, uint256 limit) = _claim(job, state, receipt, clientSignature);
+        if (limit == NO_CLAIM) revert InvalidClientSignature(jobId);
+        _pay(payer, account, state, limit, terms, receipt, clientSignature.length != 0);
     }
 
     /// @inheritdoc IJobEscrow
     function completeJobs(Completion[] calldata items) external {
-        require(items.length <= MAX_BATCH, TooManyItems(items.length, MAX_BATCH));
+        if (items.length > MAX_BATCH) revert TooManyItems(items.length, MAX_BATCH);
         Run memory run;
         for (uint256 i = 0; i < items.length; ++i) {
             Completion calldata item = items[i];
-            bytes memory failure = _complete(item.jobId, item.usage, item.responseHash, item.clientSignature, run);
+            bytes memory failure = _completeItem(item, run);
             if (failure.length != 0) emit CompletionSkipped(item.jobId, failure);
         }
         _endRun(run, true);
@@ -220,60 +241,59 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function declineJob(bytes32 jobId) external {
-        (JobMoney money, JobTermsWord terms) = _liveJob(jobId);
-        address provider = _jobProviderAs(jobId, terms, msg.sender);
-        _refund(jobId, money, terms, JobStatus.Declined);
-        REGISTRY.releaseSlots(provider, 1, _collateral(money.maxPayment()), true);
+        (Job storage job, JobState state) = _liveJob(jobId);
+        _refund(job, state, JobStatus.Declined);
+        (, address provider) = _settleSlot(jobId, state);
         emit JobDeclined(jobId, provider);
     }
 
     /// @inheritdoc IJobEscrow
     function requestCancel(bytes32 jobId) external {
-        (JobMoney money, JobTermsWord terms) = _liveJob(jobId);
-        require(money.client() == msg.sender, NotClient(jobId, msg.sender));
-        uint8 status = terms.status();
-        require(status == OPEN, JobStatusMismatch(jobId, JobStatus(status)));
-        uint256 earliest = uint256(terms.postedAt()) + ACK_WINDOW;
-        require(block.timestamp >= earliest, CancelTooEarly(jobId, earliest));
+        (Job storage job, JobState state) = _liveJob(jobId);
+        if (job.party.client() != msg.sender) revert NotClient(jobId, msg.sender);
+        uint8 status = state.status();
+        if (status != uint8(JobStatus.Open)) revert JobStatusMismatch(jobId, JobStatus(status));
+        uint256 earliest = uint256(state.postedAt()) + ACK_WINDOW;
+        if (block.timestamp < earliest) revert CancelTooEarly(jobId, earliest);
 
-        terms = terms.withStatusAt(CANCEL_REQUESTED, block.timestamp);
-        _terms[jobId] = terms;
-        emit JobCancelRequested(jobId, _jobProvider(terms), terms.since() + RESPONSE_WINDOW);
+        state = state.withStatusAt(uint8(JobStatus.CancelRequested), block.timestamp);
+        job.state = state;
+        emit JobCancelRequested(jobId, _jobProvider(state), state.since() + RESPONSE_WINDOW);
     }
 
     /// @inheritdoc IJobEscrow
     function finalizeCancel(bytes32 jobId) external {
-        (JobMoney money, JobTermsWord terms) = _liveJob(jobId);
-        uint8 status = terms.status();
-        require(status == CANCEL_REQUESTED, JobStatusMismatch(jobId, JobStatus(status)));
-        uint256 until = uint256(terms.since()) + RESPONSE_WINDOW;
-        require(block.timestamp >= until, ResponseWindowOpen(jobId, until));
+        (Job storage job, JobState state) = _liveJob(jobId);
+        uint8 status = state.status();
+        if (status != uint8(JobStatus.CancelRequested)) revert JobStatusMismatch(jobId, JobStatus(status));
+        uint256 until = uint256(state.since()) + RESPONSE_WINDOW;
+        if (block.timestamp < until) revert ResponseWindowOpen(jobId, until);
 
-        address provider = _jobProvider(terms);
-        _refund(jobId, money, terms, JobStatus.Cancelled);
-        REGISTRY.releaseSlots(provider, 1, _collateral(money.maxPayment()), false);
+        address provider = _jobProvider(state);
+        _refund(job, state, JobStatus.Cancelled);
+        REGISTRY.releaseSlots(provider, 1, _collateral(state.maxPayment()), false);
         emit JobCancelled(jobId, provider);
     }
 
     /// @inheritdoc IJobEscrow
     function expireJobs(bytes32[] calldata jobIds) external {
-        require(jobIds.length <= MAX_BATCH, TooManyItems(jobIds.length, MAX_BATCH));
+        if (jobIds.length > MAX_BATCH) revert TooManyItems(jobIds.length, MAX_BATCH);
         Run memory run;
         for (uint256 i = 0; i < jobIds.length; ++i) {
             bytes32 jobId = jobIds[i];
-            JobMoney money = _money[jobId];
-            JobTermsWord terms = _terms[jobId];
-            if (money.isEmpty() || block.timestamp < terms.deadline()) {
-                emit ExpirySkipped(jobId, _statusOf(money, terms), terms.deadline());
+            Job storage job = _jobs[jobId];
+            JobState state = job.state;
+            if (!state.isLive() || block.timestamp < state.deadline()) {
+                emit ExpirySkipped(jobId, _statusOf(job), state.deadline());
                 continue;
             }
-            if (terms.offeringId() != run.offeringId) {
+            if (state.offeringId() != run.offeringId) {
                 _endRun(run, false);
-                run.offeringId = terms.offeringId();
-                run.provider = _jobProvider(terms);
+                run.offeringId = state.offeringId();
+                run.provider = _jobProvider(state);
             }
-            _refund(jobId, money, terms, JobStatus.Expired);
-            _addToRun(run, money);
+            _refund(job, state, JobStatus.Expired);
+            _addToRun(run, state);
             emit JobExpired(jobId, run.provider);
         }
         _endRun(run, false);
@@ -281,18 +301,17 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function slashJob(bytes32 jobId, bytes32 requestHash, bytes calldata acknowledgement) external {
-        (JobMoney money, JobTermsWord terms) = _liveJob(jobId);
-        require(money.client() == msg.sender, NotClient(jobId, msg.sender));
-        require(block.timestamp >= terms.deadline(), DeadlineNotReached(jobId, terms.deadline()));
-        address provider = _jobProvider(terms);
-        bytes32 digest =
-            _hashTypedDataV4(keccak256(abi.encode(ACKNOWLEDGEMENT_TYPEHASH, jobId, provider, requestHash)));
-        require(
-            _isSignedByProvider(provider, terms.postedAt(), digest, acknowledgement), InvalidAcknowledgement(jobId)
-        );
+        (Job storage job, JobState state) = _liveJob(jobId);
+        if (job.party.client() != msg.sender) revert NotClient(jobId, msg.sender);
+        if (block.timestamp < state.deadline()) revert DeadlineNotReached(jobId, state.deadline());
+        address provider = _jobProvider(state);
+        bytes32 digest = _hashTypedDataV4(keccak256(abi.encode(ACKNOWLEDGEMENT_TYPEHASH, jobId, provider, requestHash)));
+        if (!_isSignedByProvider(provider, state.postedAt(), digest, acknowledgement)) {
+            revert InvalidAcknowledgement(jobId);
+        }
 
-        _refund(jobId, money, terms, JobStatus.Slashed);
-        uint128 burnt = REGISTRY.releaseAndSlash(provider, 1, _collateral(money.maxPayment()));
+        _refund(job, state, JobStatus.Slashed);
+        uint128 burnt = REGISTRY.releaseSlotsAndSlash(provider, 1, _collateral(state.maxPayment()));
         emit JobSlashed(jobId, provider, uint96(burnt));
     }
 
@@ -300,15 +319,15 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function pause() external onlyOwner {
-        require(!paused(), EnforcedPause());
-        REGISTRY.setSuspended(true);
+        if (paused()) revert EnforcedPause();
+        REGISTRY.setMarketSuspended(true);
         emit Paused(msg.sender);
     }
 
     /// @inheritdoc IJobEscrow
     function unpause() external onlyOwner {
-        require(paused(), ExpectedPause());
-        REGISTRY.setSuspended(false);
+        if (!paused()) revert ExpectedPause();
+        REGISTRY.setMarketSuspended(false);
         emit Unpaused(msg.sender);
     }
 
@@ -321,41 +340,41 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function jobOf(bytes32 jobId) external view returns (JobView memory job) {
-        JobMoney money = _money[jobId];
-        JobTermsWord terms = _terms[jobId];
-        if (!terms.exists()) return job;
-        IProviderRegistry.OfferingView memory offering = REGISTRY.offeringOf(terms.offeringId());
+        JobParty party = _jobs[jobId].party;
+        if (!party.exists()) return job;
+        JobState state = _jobs[jobId].state;
+        IProviderRegistry.OfferingView memory offering = REGISTRY.offeringOf(state.offeringId());
         return JobView({
             jobId: jobId,
-            status: _statusOf(money, terms),
-            client: money.client(),
+            status: _statusOf(_jobs[jobId]),
+            client: party.client(),
             provider: offering.provider,
             modelKey: offering.modelKey,
-            offeringId: terms.offeringId(),
-            maxPayment: money.maxPayment(),
-            unsignedLimit: terms.unsignedLimit(),
+            offeringId: state.offeringId(),
+            maxPayment: state.maxPayment(),
+            unsignedLimit: party.unsignedLimit(),
             inputPrice: offering.inputPrice,
             outputPrice: offering.outputPrice,
-            since: terms.since(),
-            deadline: terms.deadline()
+            since: state.since(),
+            deadline: state.deadline()
         });
     }
 
     /// @inheritdoc IJobEscrow
     function accountOf(address account) external view returns (AccountView memory) {
-        Balance balance = _balances[account];
-        return AccountView({free: balance.free(), locked: balance.locked()});
+        Account row = _accounts[account].account;
+        return AccountView({free: row.free(), locked: row.locked()});
     }
 
     /// @inheritdoc IJobEscrow
     function paymentFor(uint48 offeringId, Usage calldata usage) external view returns (uint256) {
         (, uint96 inputPrice, uint96 outputPrice) = REGISTRY.offeringTerms(offeringId);
-        return _price(usage, inputPrice, outputPrice);
+        return _price(usage.inputTokens, usage.outputTokens, inputPrice, outputPrice);
     }
 
     /// @inheritdoc IJobEscrow
     function paused() public view returns (bool) {
-        return REGISTRY.isSuspended(address(this));
+        return REGISTRY.isMarketSuspended(address(this));
     }
 
     /// @inheritdoc IJobEscrow
@@ -399,18 +418,27 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         uint256 before = TOKEN.balanceOf(address(this));
         TOKEN.safeTransferFrom(msg.sender, address(this), amount);
         uint256 received = TOKEN.balanceOf(address(this)) - before;
-        require(received != 0, InvalidAmount(amount));
-        _balances[account] = _balances[account].credit(received.toUint128());
+        if (received == 0) revert InvalidAmount(amount);
+        AccountRow storage row = _accounts[account];
+        row.account = _credited(account, row.account, received);
         emit Deposited(account, msg.sender, received);
     }
 
+    function _credited(address account, Account row, uint256 amount) private pure returns (Account) {
+        if (amount > MAX_BALANCE || amount + row.total() > MAX_BALANCE) {
+            revert BalanceTooLarge(account, amount, MAX_BALANCE);
+        }
+        return row.credit(amount);
+    }
+
     function _withdraw(address account, address to, uint256 amount) private {
-        require(amount != 0, InvalidAmount(amount));
-        require(to != address(0), ZeroAddress());
-        require(to != address(this), InvalidRecipient(to));
-        Balance balance = _balances[account];
-        require(amount <= balance.free(), InsufficientBalance(account, balance.free(), amount));
-        _balances[account] = balance.debit(uint128(amount));
+        if (amount == 0) revert InvalidAmount(amount);
+        if (to == address(0)) revert ZeroAddress();
+        if (to == address(this)) revert InvalidRecipient(to);
+        AccountRow storage row = _accounts[account];
+        uint256 free = row.account.free();
+        if (amount > free) revert InsufficientBalance(account, free, amount);
+        row.account = row.account.debit(amount);
         emit Withdrawn(account, to, amount);
         TOKEN.safeTransfer(to, amount);
     }
@@ -418,29 +446,39 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     // ------------------------------------------------------------------------------------------------------ jobs, inside
 
     /// @dev Checks the terms and locks the caller's money for the job.
-    function _lock(JobTerms calldata terms) private returns (bytes32 jobId) {
+    function _lock(JobTerms calldata terms) private returns (bytes32 jobId, uint32 number) {
         uint96 maxPayment = terms.maxPayment;
-        require(maxPayment >= MIN_PAYMENT, PaymentBelowMinimum(maxPayment, MIN_PAYMENT));
-        require(terms.unsignedLimit <= maxPayment, UnsignedLimitAbovePayment(terms.unsignedLimit, maxPayment));
-        uint256 earliest = block.timestamp + MIN_DURATION;
-        uint256 latest = block.timestamp + MAX_DURATION;
-        require(
-            terms.deadline >= earliest && terms.deadline <= latest,
-            DeadlineOutOfBounds(terms.deadline, earliest, latest)
-        );
+        if (maxPayment < MIN_PAYMENT) revert PaymentBelowMinimum(maxPayment, MIN_PAYMENT);
+        if (terms.unsignedLimit > maxPayment) revert UnsignedLimitAbovePayment(terms.unsignedLimit, maxPayment);
+        uint256 earliest;
+        uint256 latest;
+        unchecked {
+            // Two values of 40 bits.
+            earliest = block.timestamp + MIN_DURATION;
+            latest = block.timestamp + MAX_DURATION;
+        }
+        if (terms.deadline < earliest || terms.deadline > latest) {
+            revert DeadlineOutOfBounds(terms.deadline, earliest, latest);
+        }
         jobId = jobIdOf(msg.sender, terms.nonce);
-        require(!_terms[jobId].exists(), JobAlreadyPosted(jobId));
-        Balance balance = _balances[msg.sender];
-        require(maxPayment <= balance.free(), InsufficientBalance(msg.sender, balance.free(), maxPayment));
-        _balances[msg.sender] = balance.lock(maxPayment);
+        if (_jobs[jobId].party.exists()) revert JobAlreadyPosted(jobId);
+        AccountRow storage row = _accounts[msg.sender];
+        Account account = row.account;
+        if (maxPayment > account.free()) revert InsufficientBalance(msg.sender, account.free(), maxPayment);
+        number = account.number();
+        if (number == 0) {
+            number = ++_lastNumber;
+            account = account.withNumber(number);
+        }
+        row.account = account.lock(maxPayment);
     }
 
-    function _open(bytes32 jobId, address provider, uint48 offeringId, JobTerms calldata terms) private {
-        _money[jobId] = packMoney(msg.sender, terms.maxPayment);
-        _terms[jobId] = packTerms(OPEN, uint40(block.timestamp), terms.deadline, offeringId, terms.unsignedLimit);
-        emit JobPosted(
-            jobId, msg.sender, provider, offeringId, terms.maxPayment, terms.unsignedLimit, terms.deadline
-        );
+    function _open(bytes32 jobId, uint32 number, address provider, uint48 offeringId, JobTerms calldata terms) private {
+        Job storage job = _jobs[jobId];
+        job.party = packParty(msg.sender, terms.unsignedLimit);
+        job.state =
+            packState(uint8(JobStatus.Open), block.timestamp, terms.deadline, number, offeringId, terms.maxPayment);
+        emit JobPosted(jobId, msg.sender, provider, offeringId, terms.maxPayment, terms.unsignedLimit, terms.deadline);
     }
 
     function _revertNoProvider(address[] calldata candidates, JobTerms calldata terms) private view {
@@ -455,66 +493,103 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         revert NoProviderAvailable(refusals);
     }
 
-    /// @dev Pays one job. Returns the error instead of reverting with it, before anything has changed.
-    function _complete(
-        bytes32 jobId,
-        Usage calldata usage,
-        bytes32 responseHash,
-        bytes calldata clientSignature,
-        Run memory run
-    ) private returns (bytes memory failure) {
-        JobMoney money = _money[jobId];
-        JobTermsWord terms = _terms[jobId];
-        if (money.isEmpty()) return _notLive(jobId, money, terms);
-
-        if (terms.offeringId() != run.offeringId) {
-            _endRun(run, true);
-            (run.provider, run.inputPrice, run.outputPrice) =
-                REGISTRY.offeringTermsFor(terms.offeringId(), msg.sender);
-            run.offeringId = terms.offeringId();
+    /// @dev The client's account and what a claim is good for; NO_CLAIM when the receipt is not the client's.
+    function _claim(Job storage job, JobState state, Receipt memory receipt, bytes calldata signature)
+        private
+        view
+        returns (AccountRow storage payer, Account account, uint256 limit)
+    {
+        if (signature.length == 0) {
+            JobParty party = job.party;
+            payer = _accounts[party.client()];
+            return (payer, payer.account, party.unsignedLimit());
         }
-        address provider = run.provider;
-        if (provider == address(0)) return abi.encodeWithSelector(NotJobProvider.selector, jobId, msg.sender);
-
-        uint96 limit = money.maxPayment();
-        bool signed = clientSignature.length != 0;
-        if (!signed) {
-            limit = terms.unsignedLimit();
-        } else if (!_isReceiptValid(money.client(), jobId, provider, usage, responseHash, clientSignature)) {
-            return abi.encodeWithSelector(InvalidClientSignature.selector, jobId);
+        bytes32 digest = _receiptDigest(receipt);
+        payer = _accounts[Signatures.recover(digest, signature)];
+        account = payer.account;
+        limit = state.maxPayment();
+        if (account.number() != state.clientNumber()) {
+            // Not the key of the client: so a contract wallet, or a forgery.
+            address client = job.party.client();
+            payer = _accounts[client];
+            account = payer.account;
+            if (!Signatures.isValidForWallet(client, digest, signature)) limit = NO_CLAIM;
         }
-        uint256 price = _price(usage, run.inputPrice, run.outputPrice);
-        uint96 payment = price < limit ? uint96(price) : limit;
+    }
 
-        // The terms keep their live status: see {JobMoney}.
-        _money[jobId] = NO_MONEY;
-        _settle(money, payment);
-        _balances[provider] = _balances[provider].credit(payment);
-        _addToRun(run, money);
+    /// @dev Completes one job of a batch. Returns the error instead of reverting with it, before anything has changed.
+    function _completeItem(Completion calldata item, Run memory run) private returns (bytes memory) {
+        bytes32 jobId = item.jobId;
+        Job storage job = _jobs[jobId];
+        JobState state = job.state;
+        if (!state.isLive()) {
+            JobStatus status = _statusOf(job);
+            return status == JobStatus.None
+                ? abi.encodeWithSelector(JobNotFound.selector, jobId)
+                : abi.encodeWithSelector(JobStatusMismatch.selector, jobId, status);
+        }
+        if (state.offeringId() != run.offeringId) {
+            (OfferingTerms terms, address provider) = REGISTRY.termsFor(msg.sender, state.offeringId());
+            if (provider == address(0)) {
+                return abi.encodeWithSelector(NotJobProvider.selector, jobId, msg.sender);
+            }
+            run.offeringId = state.offeringId();
+            run.terms = terms;
+            run.provider = provider;
+        }
+        Receipt memory receipt = Receipt(
+            RECEIPT_TYPEHASH, jobId, run.provider, item.usage.inputTokens, item.usage.outputTokens, item.responseHash
+        );
+        (AccountRow storage payer, Account account, uint256 limit) = _claim(job, state, receipt, item.clientSignature);
+        if (limit == NO_CLAIM) return abi.encodeWithSelector(InvalidClientSignature.selector, jobId);
+
+        job.state = NO_STATE;
+        _addToRun(run, state);
+        _pay(payer, account, state, limit, run.terms, receipt, item.clientSignature.length != 0);
+        return "";
+    }
+
+    function _pay(
+        AccountRow storage payer,
+        Account account,
+        JobState state,
+        uint256 limit,
+        OfferingTerms terms,
+        Receipt memory receipt,
+        bool signed
+    ) private {
+        uint256 payment = _price(receipt.inputTokens, receipt.outputTokens, terms.inputPrice(), terms.outputPrice());
+        if (payment > limit) payment = limit;
+        unchecked {
+            // payment <= limit <= maxPayment
+            payer.account = account.settle(state.maxPayment(), state.maxPayment() - payment);
+        }
+        address provider = receipt.provider;
+        AccountRow storage payee = _accounts[provider]; // may be the payer
+        payee.account = _credited(provider, payee.account, payment);
         emit JobCompleted(
-            jobId, provider, payment, usage.inputTokens, usage.outputTokens, responseHash, signed
+            receipt.jobId,
+            provider,
+            uint96(payment),
+            receipt.inputTokens,
+            receipt.outputTokens,
+            receipt.responseHash,
+            signed
         );
     }
 
     /// @dev Ends a job without payment.
-    function _refund(bytes32 jobId, JobMoney money, JobTermsWord terms, JobStatus end) private {
-        _money[jobId] = NO_MONEY;
-        _terms[jobId] = terms.withStatus(uint8(end));
-        _settle(money, 0);
+    function _refund(Job storage job, JobState state, JobStatus end) private {
+        job.state = state.withStatus(uint8(end));
+        AccountRow storage row = _accounts[job.party.client()];
+        row.account = row.account.settle(state.maxPayment(), state.maxPayment());
     }
 
-    /// @dev The client's side of an end.
-    function _settle(JobMoney money, uint96 payment) private {
-        address client = money.client();
-        uint96 maxPayment = money.maxPayment();
-        _balances[client] = _balances[client].settle(maxPayment, maxPayment - payment);
-    }
-
-    function _addToRun(Run memory run, JobMoney money) private view {
+    function _addToRun(Run memory run, JobState state) private view {
         unchecked {
             // At most MAX_BATCH items of uint96.
             run.count += 1;
-            run.collateral += _collateral(money.maxPayment());
+            run.collateral += _collateral(state.maxPayment());
         }
     }
 
@@ -532,60 +607,67 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         }
     }
 
-    function _price(Usage calldata usage, uint96 inputPrice, uint96 outputPrice) private pure returns (uint256) {
+    function _price(uint64 inputTokens, uint64 outputTokens, uint96 inputPrice, uint96 outputPrice)
+        private
+        pure
+        returns (uint256)
+    {
         unchecked {
             // Two products of 160 bits.
-            return (uint256(usage.inputTokens) * inputPrice + uint256(usage.outputTokens) * outputPrice) / PRICE_UNIT;
+            return (uint256(inputTokens) * inputPrice + uint256(outputTokens) * outputPrice) / PRICE_UNIT;
         }
     }
 
     // ------------------------------------------------------------------------------------------------- state and signers
 
-    function _liveJob(bytes32 jobId) private view returns (JobMoney money, JobTermsWord terms) {
-        money = _money[jobId];
-        terms = _terms[jobId];
-        if (money.isEmpty()) {
-            require(terms.exists(), JobNotFound(jobId));
-            revert JobStatusMismatch(jobId, _statusOf(money, terms));
+    function _liveJob(bytes32 jobId) private view returns (Job storage job, JobState state) {
+        job = _jobs[jobId];
+        state = job.state;
+        if (!state.isLive()) {
+            JobStatus status = _statusOf(job);
+            if (status == JobStatus.None) revert JobNotFound(jobId);
+            revert JobStatusMismatch(jobId, status);
         }
     }
 
-    function _notLive(bytes32 jobId, JobMoney money, JobTermsWord terms) private pure returns (bytes memory) {
-        return terms.exists()
-            ? abi.encodeWithSelector(JobStatusMismatch.selector, jobId, _statusOf(money, terms))
-            : abi.encodeWithSelector(JobNotFound.selector, jobId);
+    function _statusOf(Job storage job) private view returns (JobStatus) {
+        if (!job.party.exists()) return JobStatus.None;
+        return job.state.isEmpty() ? JobStatus.Completed : JobStatus(job.state.status());
     }
 
-    function _statusOf(JobMoney money, JobTermsWord terms) private pure returns (JobStatus) {
-        uint8 status = terms.status();
-        bool live = status == OPEN || status == ACKNOWLEDGED || status == CANCEL_REQUESTED;
-        return live && money.isEmpty() ? JobStatus.Completed : JobStatus(status);
+    /// @dev Frees the slot of a job that the caller provides: {IProviderRegistry-settleSlotFor}. Every completion passes here, and
+    /// the compiler's own encoding and decoding of this call would cost it 350 gas more.
+    function _settleSlot(bytes32 jobId, JobState state) private returns (OfferingTerms terms, address provider) {
+        address target = address(REGISTRY);
+        bytes4 selector = IProviderRegistry.settleSlotFor.selector;
+        uint256 offeringId = state.offeringId();
+        uint256 collateral = _collateral(state.maxPayment());
+        assembly ("memory-safe") {
+            let data := mload(0x40)
+            mstore(data, selector)
+            mstore(add(data, 0x04), caller())
+            mstore(add(data, 0x24), offeringId)
+            mstore(add(data, 0x44), collateral)
+            if iszero(call(gas(), target, 0, data, 0x64, 0x00, 0x40)) {
+                returndatacopy(data, 0x00, returndatasize())
+                revert(data, returndatasize())
+            }
+            terms := mload(0x00)
+            provider := mload(0x20)
+        }
+        if (provider == address(0)) revert NotJobProvider(jobId, msg.sender);
     }
 
-    function _jobProvider(JobTermsWord terms) private view returns (address provider) {
-        (provider,,) = REGISTRY.offeringTerms(terms.offeringId());
+    function _jobProvider(JobState state) private view returns (address provider) {
+        (provider,,) = REGISTRY.offeringTerms(state.offeringId());
     }
 
-    /// @dev The job's provider, for which `account` must act.
-    function _jobProviderAs(bytes32 jobId, JobTermsWord terms, address account) private view returns (address provider) {
-        (provider,,) = REGISTRY.offeringTermsFor(terms.offeringId(), account);
-        require(provider != address(0), NotJobProvider(jobId, account));
-    }
-
-    function _isReceiptValid(
-        address client,
-        bytes32 jobId,
-        address provider,
-        Usage calldata usage,
-        bytes32 responseHash,
-        bytes calldata signature
-    ) private view returns (bool) {
-        bytes32 structHash = keccak256(
-            abi.encode(
-                RECEIPT_TYPEHASH, jobId, provider, usage.inputTokens, usage.outputTokens, responseHash
-            )
-        );
-        return Signatures.isValid(client, _hashTypedDataV4(structHash), signature);
+    function _receiptDigest(Receipt memory receipt) private view returns (bytes32) {
+        bytes32 structHash;
+        assembly ("memory-safe") {
+            structHash := keccak256(receipt, 0xc0)
+        }
+        return _hashTypedDataV4(structHash);
     }
 
     /// @dev By the owner, or by whoever was operator while the job was open: rotating the key does not take a consent back.

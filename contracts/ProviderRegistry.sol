@@ -9,7 +9,9 @@ import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {EnumerableSet} from "@openzeppelin/contracts/utils/structs/EnumerableSet.sol";
 
 import {IProviderRegistry} from "./interfaces/IProviderRegistry.sol";
-import {CurrentOffering, OfferingRecord, Principal} from "./types/Offering.sol";
+import {CurrentOffering, NO_OFFERING, packCurrentOffering} from "./types/CurrentOffering.sol";
+import {NO_TERMS, OfferingTerms, packTerms} from "./types/OfferingTerms.sol";
+import {NO_PRINCIPAL, Principal, packPrincipal} from "./types/Principal.sol";
 import {ProviderState} from "./types/ProviderState.sol";
 
 /// @title ProviderRegistry
@@ -65,9 +67,11 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     uint256 public constant MAX_MODEL_ID_BYTES = 128;
     /// @inheritdoc IProviderRegistry
-    uint256 public constant MAX_OFFERINGS = 64;
+    uint256 public constant MAX_LIVE_OFFERINGS = 64;
     /// @inheritdoc IProviderRegistry
     uint256 public constant MAX_PAGE = 100;
+    /// @inheritdoc IProviderRegistry
+    uint256 public constant MAX_MARKETS = 8;
 
     uint256 private constant BPS = 10_000;
     uint256 private constant MAX_UNBONDING_PERIOD = 365 days;
@@ -83,33 +87,39 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     // -------------------------------------------------------------------------------------------------------- storage
 
-    mapping(address owner => Provider) private _providers;
-    mapping(address account => Principal) private _principals;
-    mapping(address market => Market) private _markets;
-    mapping(address owner => mapping(bytes32 modelKey => CurrentOffering)) private _current;
-    mapping(uint48 offeringId => OfferingRecord) private _records;
-    mapping(bytes32 modelKey => string) private _modelIds;
-    mapping(bytes32 modelKey => EnumerableSet.AddressSet) private _modelProviders;
+    mapping(address owner => Provider provider) private _providers;
+    mapping(address account => Principal principal) private _principals;
+    /// @dev What `_principals` says, again under each market that was known when it was written: there or 0. One read then tells
+    /// both that the caller is a market and who the account acts for. Written by {_setPrincipal} only.
+    mapping(address market => mapping(address account => Principal principal)) private _marketPrincipals;
+    mapping(address market => Market row) private _markets;
+    /// @dev Markets ever allowed.
+    address[] private _knownMarkets;
+    mapping(address owner => mapping(bytes32 modelKey => CurrentOffering offering)) private _current;
+    mapping(uint256 offeringId => OfferingTerms terms) private _terms;
+    mapping(uint256 offeringId => bytes32 modelKey) private _modelKeys;
+    mapping(bytes32 modelKey => string modelId) private _modelIds;
+    mapping(bytes32 modelKey => EnumerableSet.AddressSet owners) private _modelProviders;
     /// @dev When an account ceased to be operator of an owner.
     mapping(address owner => mapping(address operator => uint256 time)) private _resignedAt;
     /// @dev In order of registration; provider number n is at n - 1.
     address[] private _owners;
-    uint48 private _lastOfferingId;
+    /// @dev 40 bits, because a market may keep so many.
+    uint40 private _lastOfferingId;
     uint256 private _burntStake;
 
     // ---------------------------------------------------------------------------------------------------- constructor
 
     constructor(address token_, address initialOwner, Parameters memory parameters) Ownable(initialOwner) {
-        require(token_.code.length != 0, InvalidParameter("token"));
-        require(parameters.minStake <= type(uint96).max, InvalidParameter("minStake"));
-        require(
-            parameters.timeToLive != 0 && parameters.timeToLive <= type(uint32).max, InvalidParameter("timeToLive")
-        );
-        require(
-            parameters.unbondingPeriod != 0 && parameters.unbondingPeriod <= MAX_UNBONDING_PERIOD,
-            InvalidParameter("unbondingPeriod")
-        );
-        require(parameters.collateralBps <= BPS, InvalidParameter("collateralBps"));
+        if (token_.code.length == 0) revert InvalidParameter("token");
+        if (parameters.minStake > type(uint96).max) revert InvalidParameter("minStake");
+        if (parameters.timeToLive == 0 || parameters.timeToLive > type(uint32).max) {
+            revert InvalidParameter("timeToLive");
+        }
+        if (parameters.unbondingPeriod == 0 || parameters.unbondingPeriod > MAX_UNBONDING_PERIOD) {
+            revert InvalidParameter("unbondingPeriod");
+        }
+        if (parameters.collateralBps > BPS) revert InvalidParameter("collateralBps");
         TOKEN = IERC20(token_);
         MIN_STAKE = parameters.minStake;
         TIME_TO_LIVE = parameters.timeToLive;
@@ -126,13 +136,13 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         nonReentrant
     {
         Provider storage provider = _providers[msg.sender];
-        require(!provider.state.isRegistered(), ProviderAlreadyRegistered(msg.sender));
-        address employer = _principals[msg.sender].owner;
-        require(employer == address(0), OperatorTaken(msg.sender, employer));
+        if (provider.state.isRegistered()) revert ProviderAlreadyRegistered(msg.sender);
+        address employer = _principals[msg.sender].owner();
+        if (employer != address(0)) revert OperatorTaken(msg.sender, employer);
 
         _owners.push(msg.sender);
         uint32 providerId = _owners.length.toUint32();
-        _principals[msg.sender] = Principal(msg.sender, providerId);
+        _setPrincipal(msg.sender, packPrincipal(msg.sender, providerId));
         _appoint(msg.sender, operator, providerId);
         provider.operator = operator;
         provider.generation = 1;
@@ -142,7 +152,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         emit ProviderRegistered(msg.sender, operator, payout, 1, 0, endpoint);
 
         if (stakeAmount != 0) _addStake(msg.sender, stakeAmount);
-        require(provider.stake >= MIN_STAKE, InsufficientStake(msg.sender, provider.stake, MIN_STAKE));
+        if (provider.stake < MIN_STAKE) revert InsufficientStake(msg.sender, provider.stake, MIN_STAKE);
     }
 
     /// @inheritdoc IProviderRegistry
@@ -151,7 +161,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         address previous = provider.operator;
         if (operator != previous) {
             _dismiss(msg.sender, previous);
-            _appoint(msg.sender, operator, _principals[msg.sender].providerId);
+            _appoint(msg.sender, operator, _principals[msg.sender].providerId());
             provider.operator = operator;
         }
         _touch(provider);
@@ -160,10 +170,12 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     /// @inheritdoc IProviderRegistry
     function resignOperator() external {
-        address owner_ = _principals[msg.sender].owner;
-        require(owner_ != address(0) && owner_ != msg.sender, NotProvider(msg.sender));
+        address owner_ = _principals[msg.sender].owner();
+        if (owner_ == address(0) || owner_ == msg.sender) revert NotProvider(msg.sender);
+        Provider storage provider = _providers[owner_];
         _dismiss(owner_, msg.sender);
-        _providers[owner_].operator = owner_;
+        provider.operator = owner_;
+        _touch(provider);
         emit OperatorChanged(owner_, msg.sender, owner_);
     }
 
@@ -186,7 +198,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     function deactivate() external {
         Provider storage provider = _ownProvider();
-        require(provider.state.isActive(), ProviderInactive(msg.sender));
+        if (!provider.state.isActive()) revert ProviderInactive(msg.sender);
         provider.state = provider.state.withActive(false);
         emit ProviderDeactivated(msg.sender);
     }
@@ -194,8 +206,8 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     function reactivate() external {
         Provider storage provider = _ownProvider();
-        require(!provider.state.isActive(), ProviderActive(msg.sender));
-        require(provider.stake >= MIN_STAKE, InsufficientStake(msg.sender, provider.stake, MIN_STAKE));
+        if (provider.state.isActive()) revert ProviderActive(msg.sender);
+        if (provider.stake < MIN_STAKE) revert InsufficientStake(msg.sender, provider.stake, MIN_STAKE);
         uint32 generation = provider.generation + 1;
         provider.generation = generation;
         provider.state = provider.state.withActive(true).withLastSeen(uint40(block.timestamp));
@@ -217,21 +229,20 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     {
         (address owner_, Provider storage provider) = _actingProvider();
         uint256 length = bytes(modelId).length;
-        require(length != 0 && length <= MAX_MODEL_ID_BYTES, InvalidModelId(length, MAX_MODEL_ID_BYTES));
-        require(inputPrice != 0 || outputPrice != 0, InvalidPrice(inputPrice, outputPrice));
-        require(contextLength != 0, InvalidContextLength(contextLength));
+        if (length == 0 || length > MAX_MODEL_ID_BYTES) revert InvalidModelId(length, MAX_MODEL_ID_BYTES);
+        if (inputPrice == 0 && outputPrice == 0) revert InvalidPrice(inputPrice, outputPrice);
+        if (contextLength == 0) revert InvalidContextLength(contextLength);
 
         bytes32 modelKey = keccak256(bytes(modelId));
         if (provider.models.add(modelKey)) {
-            require(provider.models.length() <= MAX_OFFERINGS, TooManyOfferings(MAX_OFFERINGS));
+            if (provider.models.length() > MAX_LIVE_OFFERINGS) revert TooManyOfferings(MAX_LIVE_OFFERINGS);
             _modelProviders[modelKey].add(owner_);
             if (bytes(_modelIds[modelKey]).length == 0) _modelIds[modelKey] = modelId;
         }
         offeringId = ++_lastOfferingId;
-        _records[offeringId] = OfferingRecord(
-            inputPrice, outputPrice, _principals[owner_].providerId, contextLength, modelKey
-        );
-        _current[owner_][modelKey] = CurrentOffering(offeringId, inputPrice, outputPrice);
+        _terms[offeringId] = packTerms(_principals[owner_].providerId(), inputPrice, outputPrice, contextLength);
+        _modelKeys[offeringId] = modelKey;
+        _current[owner_][modelKey] = packCurrentOffering(offeringId, inputPrice, outputPrice);
         _touch(provider);
         emit OfferingSet(owner_, modelKey, offeringId, inputPrice, outputPrice, contextLength, modelId);
     }
@@ -240,9 +251,9 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     function removeOffering(string calldata modelId) external {
         (address owner_, Provider storage provider) = _actingProvider();
         bytes32 modelKey = keccak256(bytes(modelId));
-        uint48 offeringId = _current[owner_][modelKey].offeringId;
-        require(offeringId != 0, OfferingNotFound(owner_, modelKey));
-        delete _current[owner_][modelKey];
+        uint48 offeringId = _current[owner_][modelKey].offeringId();
+        if (offeringId == 0) revert OfferingNotFound(owner_, modelKey);
+        _current[owner_][modelKey] = NO_OFFERING;
         provider.models.remove(modelKey);
         _modelProviders[modelKey].remove(owner_);
         _touch(provider);
@@ -253,7 +264,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     function heartbeat() external {
         (address owner_, Provider storage provider) = _actingProvider();
         ProviderState state = provider.state;
-        require(state.isActive(), ProviderInactive(owner_));
+        if (!state.isActive()) revert ProviderInactive(owner_);
         provider.state = state.withLastSeen(uint40(block.timestamp));
         emit Heartbeat(owner_);
     }
@@ -268,21 +279,20 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     function startUnbonding(uint256 amount) external {
         Provider storage provider = _ownProvider();
-        require(provider.unbonding == 0, UnbondingPending(provider.unbondingAt));
-        require(amount != 0, InvalidAmount(amount));
+        if (provider.unbonding != 0) revert UnbondingPending(provider.unbondingAt);
+        if (amount == 0) revert InvalidAmount(amount);
         uint256 stake = provider.stake;
         uint256 kept = provider.state.isActive() ? MIN_STAKE : 0;
         uint256 available = stake > kept ? stake - kept : 0;
-        require(amount <= available, StakeLocked(available, amount));
+        if (amount > available) revert StakeLocked(available, amount);
 
         uint40 unbondingAt = uint40(block.timestamp + UNBONDING_PERIOD);
         stake -= amount;
         provider.stake = uint128(stake);
         provider.unbonding = uint128(amount);
         provider.unbondingAt = unbondingAt;
-        provider.state = _seenNow(provider.state).withHeadroom(
-            (int256(provider.state.headroom()) - int256(amount)).toInt128()
-        );
+        provider.state =
+            _seenNow(provider.state).withHeadroom((int256(provider.state.headroom()) - int256(amount)).toInt128());
         emit UnbondingStarted(msg.sender, amount, stake, unbondingAt);
     }
 
@@ -290,8 +300,8 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     function withdrawStake() external nonReentrant {
         Provider storage provider = _ownProvider();
         uint256 amount = provider.unbonding;
-        require(amount != 0, NothingUnbonding(msg.sender));
-        require(block.timestamp >= provider.unbondingAt, UnbondingPending(provider.unbondingAt));
+        if (amount == 0) revert NothingUnbonding(msg.sender);
+        if (block.timestamp < provider.unbondingAt) revert UnbondingPending(provider.unbondingAt);
         address payout = provider.payout;
         provider.unbonding = 0;
         provider.unbondingAt = 0;
@@ -305,15 +315,15 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     function acquireSlots(
         address provider,
-        bytes32 modelKey,
         uint96 maxInputPrice,
         uint96 maxOutputPrice,
+        uint96 payment,
         uint32 count,
-        uint96 payment
-    ) external returns (uint48 offeringId, uint96 collateral) {
+        bytes32 modelKey
+    ) external returns (uint48 offeringId) {
         _requireOpenMarket();
-        require(count != 0, InvalidAmount(count));
-        collateral = collateralFor(payment);
+        if (count == 0) revert InvalidAmount(count);
+        uint96 collateral = collateralFor(payment);
         Refusal refusal;
         (refusal, offeringId) = _tryAcquire(provider, modelKey, maxInputPrice, maxOutputPrice, count, collateral);
         if (refusal != Refusal.None) {
@@ -329,30 +339,50 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         uint96 maxOutputPrice,
         uint32 count,
         uint96 payment
-    ) external returns (uint256 index, uint48 offeringId, uint96 collateral) {
+    ) external returns (uint256 index, uint48 offeringId) {
         _requireOpenMarket();
-        require(count != 0, InvalidAmount(count));
-        collateral = collateralFor(payment);
+        if (count == 0) revert InvalidAmount(count);
+        uint96 collateral = collateralFor(payment);
         for (; index < candidates.length; ++index) {
             Refusal refusal;
             (refusal, offeringId) =
                 _tryAcquire(candidates[index], modelKey, maxInputPrice, maxOutputPrice, count, collateral);
-            if (refusal == Refusal.None) return (index, offeringId, collateral);
+            if (refusal == Refusal.None) return (index, offeringId);
         }
-        return (index, 0, 0);
+        return (index, 0);
     }
 
     /// @inheritdoc IProviderRegistry
     function releaseSlots(address provider, uint32 count, uint128 collateral, bool seen) external {
         _requireKnownMarket();
-        ProviderState state = _released(provider, count, int256(uint256(collateral)));
+        Provider storage row = _providers[provider];
+        ProviderState state = _released(provider, row.state, count, collateral);
         if (seen) state = _refreshed(provider, state);
-        _providers[provider].state = state;
+        row.state = state;
         emit SlotsChanged(provider, state.openJobs(), state.maxConcurrentJobs());
     }
 
     /// @inheritdoc IProviderRegistry
-    function releaseAndSlash(address provider, uint32 count, uint128 collateral) external returns (uint128 burnt) {
+    function settleSlotFor(address account, uint256 offeringId, uint256 collateral)
+        external
+        returns (OfferingTerms terms, address provider)
+    {
+        Principal principal = _marketPrincipals[msg.sender][account];
+        if (!principal.exists()) {
+            // A market that was added after the account began to act.
+            _requireKnownMarket();
+            principal = _principals[account];
+        }
+        (terms, provider) = _termsFor(principal, offeringId);
+        if (provider == address(0)) return (NO_TERMS, address(0));
+        Provider storage row = _providers[provider];
+        ProviderState state = _refreshed(provider, _released(provider, row.state, 1, collateral));
+        row.state = state;
+        emit SlotsChanged(provider, state.openJobs(), state.maxConcurrentJobs());
+    }
+
+    /// @inheritdoc IProviderRegistry
+    function releaseSlotsAndSlash(address provider, uint32 count, uint128 collateral) external returns (uint128 burnt) {
         _requireKnownMarket();
         Provider storage row = _providers[provider];
         uint128 stake = row.stake;
@@ -366,7 +396,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         if (fromUnbonding != 0 && fromUnbonding == unbonding) row.unbondingAt = 0;
         _burntStake += burnt;
 
-        ProviderState state = _released(provider, count, int256(uint256(collateral)) - int256(uint256(fromStake)));
+        ProviderState state = _released(provider, row.state, count, collateral - fromStake);
         bool deactivated = stake < MIN_STAKE && state.isActive();
         if (deactivated) state = state.withActive(false);
         row.state = state;
@@ -382,7 +412,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     }
 
     /// @inheritdoc IProviderRegistry
-    function setSuspended(bool suspended) external {
+    function setMarketSuspended(bool suspended) external {
         _requireKnownMarket();
         _markets[msg.sender].suspended = suspended;
         emit MarketSuspended(msg.sender, suspended);
@@ -393,7 +423,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     function sweepBurntStake() external nonReentrant {
         uint256 amount = _burntStake;
-        require(amount != 0, InvalidAmount(amount));
+        if (amount == 0) revert InvalidAmount(amount);
         _burntStake = 0;
         emit BurntStakeSwept(amount);
         TOKEN.safeTransfer(BURN_ADDRESS, amount);
@@ -401,9 +431,14 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     /// @inheritdoc IProviderRegistry
     function setMarket(address market, bool allowed) external onlyOwner {
-        require(market != address(0), InvalidParameter("market"));
-        _markets[market].known = true;
-        _markets[market].allowed = allowed;
+        if (market == address(0)) revert InvalidParameter("market");
+        Market storage row = _markets[market];
+        if (!row.known) {
+            if (_knownMarkets.length >= MAX_MARKETS) revert TooManyMarkets(MAX_MARKETS);
+            _knownMarkets.push(market);
+            row.known = true;
+        }
+        row.allowed = allowed;
         emit MarketSet(market, allowed);
     }
 
@@ -413,7 +448,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     function providerOf(address owner_) public view returns (ProviderView memory) {
         Provider storage provider = _providers[owner_];
         ProviderState state = provider.state;
-        require(state.isRegistered(), ProviderNotRegistered(owner_));
+        if (!state.isRegistered()) revert ProviderNotRegistered(owner_);
         return ProviderView({
             owner: owner_,
             operator: provider.operator,
@@ -456,7 +491,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         uint256 size = _pageSize(models.length(), offset, limit);
         page = new OfferingView[](size);
         for (uint256 i = 0; i < size; ++i) {
-            page[i] = offeringOf(_current[provider][models.at(offset + i)].offeringId);
+            page[i] = offeringOf(_current[provider][models.at(offset + i)].offeringId());
         }
     }
 
@@ -481,18 +516,19 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     /// @inheritdoc IProviderRegistry
     function offeringOf(uint48 offeringId) public view returns (OfferingView memory) {
-        OfferingRecord memory record = _records[offeringId];
-        if (record.providerId == 0) return OfferingView(0, address(0), 0, 0, 0, 0, false, "");
-        address provider = _owners[record.providerId - 1];
+        OfferingTerms terms = _terms[offeringId];
+        if (!terms.exists()) return OfferingView(0, address(0), 0, 0, 0, 0, false, "");
+        address provider = _owners[terms.providerId() - 1];
+        bytes32 modelKey = _modelKeys[offeringId];
         return OfferingView({
             offeringId: offeringId,
             provider: provider,
-            modelKey: record.modelKey,
-            inputPrice: record.inputPrice,
-            outputPrice: record.outputPrice,
-            contextLength: record.contextLength,
-            live: _current[provider][record.modelKey].offeringId == offeringId,
-            modelId: _modelIds[record.modelKey]
+            modelKey: modelKey,
+            inputPrice: terms.inputPrice(),
+            outputPrice: terms.outputPrice(),
+            contextLength: terms.contextLength(),
+            live: _current[provider][modelKey].offeringId() == offeringId,
+            modelId: _modelIds[modelKey]
         });
     }
 
@@ -502,39 +538,34 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         view
         returns (address provider, uint96 inputPrice, uint96 outputPrice)
     {
-        OfferingRecord storage record = _records[offeringId];
-        uint32 providerId = record.providerId;
-        if (providerId == 0) return (address(0), 0, 0);
-        return (_owners[providerId - 1], record.inputPrice, record.outputPrice);
+        OfferingTerms terms = _terms[offeringId];
+        if (!terms.exists()) return (address(0), 0, 0);
+        return (_owners[terms.providerId() - 1], terms.inputPrice(), terms.outputPrice());
     }
 
     /// @inheritdoc IProviderRegistry
-    function offeringTermsFor(uint48 offeringId, address account)
+    function termsFor(address account, uint256 offeringId)
         external
         view
-        returns (address provider, uint96 inputPrice, uint96 outputPrice)
+        returns (OfferingTerms terms, address provider)
     {
-        OfferingRecord storage record = _records[offeringId];
-        Principal storage principal = _principals[account];
-        uint32 providerId = principal.providerId;
-        if (providerId == 0 || providerId != record.providerId) return (address(0), 0, 0);
-        return (principal.owner, record.inputPrice, record.outputPrice);
+        return _termsFor(_principals[account], offeringId);
     }
 
     /// @inheritdoc IProviderRegistry
     function currentOfferingId(address provider, bytes32 modelKey) external view returns (uint48) {
-        return _current[provider][modelKey].offeringId;
+        return _current[provider][modelKey].offeringId();
     }
 
     /// @inheritdoc IProviderRegistry
     function providerOfOperator(address operator) external view returns (address owner_) {
-        owner_ = _principals[operator].owner;
+        owner_ = _principals[operator].owner();
         if (_providers[owner_].operator != operator) return address(0);
     }
 
     /// @inheritdoc IProviderRegistry
     function isProviderAccount(address provider, address account) public view returns (bool) {
-        return provider != address(0) && _principals[account].owner == provider;
+        return provider != address(0) && _principals[account].owner() == provider;
     }
 
     /// @inheritdoc IProviderRegistry
@@ -554,13 +585,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         uint96 payment
     ) external view returns (Refusal refusal) {
         (refusal,) = _refusalOf(
-            provider,
-            _providers[provider].state,
-            modelKey,
-            maxInputPrice,
-            maxOutputPrice,
-            count,
-            collateralFor(payment)
+            provider, _providers[provider].state, modelKey, maxInputPrice, maxOutputPrice, count, collateralFor(payment)
         );
     }
 
@@ -570,7 +595,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     }
 
     /// @inheritdoc IProviderRegistry
-    function isSuspended(address market) external view returns (bool) {
+    function isMarketSuspended(address market) external view returns (bool) {
         return _markets[market].suspended;
     }
 
@@ -617,39 +642,58 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @dev The provider that the caller owns.
     function _ownProvider() private view returns (Provider storage provider) {
         provider = _providers[msg.sender];
-        require(provider.state.isRegistered(), NotProvider(msg.sender));
+        if (!provider.state.isRegistered()) revert NotProvider(msg.sender);
     }
 
     /// @dev The provider that the caller owns or operates.
     function _actingProvider() private view returns (address owner_, Provider storage provider) {
-        owner_ = _principals[msg.sender].owner;
-        require(owner_ != address(0), NotProvider(msg.sender));
+        owner_ = _principals[msg.sender].owner();
+        if (owner_ == address(0)) revert NotProvider(msg.sender);
         provider = _providers[owner_];
     }
 
     function _requireOpenMarket() private view {
         Market storage market = _markets[msg.sender];
-        require(market.allowed, NotMarket(msg.sender));
-        require(!market.suspended, EnforcedPause());
+        if (!market.allowed) revert NotMarket(msg.sender);
+        if (market.suspended) revert EnforcedPause();
     }
 
     function _requireKnownMarket() private view {
-        require(_markets[msg.sender].known, NotMarket(msg.sender));
+        if (!_markets[msg.sender].known) revert NotMarket(msg.sender);
     }
 
     /// @dev Makes `operator` act for `owner_`. The owner acts for itself from the start.
     function _appoint(address owner_, address operator, uint32 providerId) private {
-        require(operator != address(0), InvalidOperator(operator));
+        if (operator == address(0)) revert InvalidOperator(operator);
         if (operator == owner_) return;
-        address employer = _principals[operator].owner;
-        require(employer == address(0), OperatorTaken(operator, employer));
-        _principals[operator] = Principal(owner_, providerId);
+        address employer = _principals[operator].owner();
+        if (employer != address(0)) revert OperatorTaken(operator, employer);
+        _setPrincipal(operator, packPrincipal(owner_, providerId));
+    }
+
+    function _setPrincipal(address account, Principal principal) private {
+        _principals[account] = principal;
+        uint256 count = _knownMarkets.length;
+        for (uint256 i = 0; i < count; ++i) {
+            _marketPrincipals[_knownMarkets[i]][account] = principal;
+        }
     }
 
     function _dismiss(address owner_, address operator) private {
         if (operator == owner_) return;
-        delete _principals[operator];
+        _setPrincipal(operator, NO_PRINCIPAL);
         _resignedAt[owner_][operator] = block.timestamp;
+    }
+
+    /// @dev Terms of a record and its provider, if that is whom the principal names; else zeros.
+    function _termsFor(Principal principal, uint256 offeringId)
+        private
+        view
+        returns (OfferingTerms terms, address provider)
+    {
+        terms = _terms[offeringId];
+        if (principal.providerId() != terms.providerId()) return (NO_TERMS, address(0));
+        provider = principal.owner();
     }
 
     // --------------------------------------------------------------------------------------------------------- liveness
@@ -665,7 +709,10 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     /// @dev As {_seenNow}, but seldom enough that the event, which an index needs, does not weigh on every job.
     function _refreshed(address provider, ProviderState state) private returns (ProviderState) {
-        if (!state.isActive() || block.timestamp - state.lastSeen() < REFRESH_AFTER) return state;
+        unchecked {
+            // lastSeen is never later than now.
+            if (block.timestamp - state.lastSeen() < REFRESH_AFTER || !state.isActive()) return state;
+        }
         emit Heartbeat(provider);
         return state.withLastSeen(uint40(block.timestamp));
     }
@@ -680,17 +727,12 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         uint32 count,
         uint96 collateral
     ) private returns (Refusal refusal, uint48 offeringId) {
-        ProviderState state = _providers[provider].state;
-        (refusal, offeringId) =
-            _refusalOf(provider, state, modelKey, maxInputPrice, maxOutputPrice, count, collateral);
+        Provider storage row = _providers[provider];
+        ProviderState state = row.state;
+        (refusal, offeringId) = _refusalOf(provider, state, modelKey, maxInputPrice, maxOutputPrice, count, collateral);
         if (refusal != Refusal.None) return (refusal, 0);
-        unchecked {
-            // Both in range: {_refusalOf} has compared them.
-            state = state.withOpenJobs(state.openJobs() + count).withHeadroom(
-                state.headroom() - int128(uint128(collateral))
-            );
-        }
-        _providers[provider].state = state;
+        state = state.acquired(count, collateral);
+        row.state = state;
         emit SlotsChanged(provider, state.openJobs(), state.maxConcurrentJobs());
     }
 
@@ -705,16 +747,22 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     ) private view returns (Refusal, uint48) {
         if (!state.isRegistered()) return (Refusal.UnknownProvider, 0);
         if (!state.isActive()) return (Refusal.Inactive, 0);
-        if (block.timestamp - state.lastSeen() > TIME_TO_LIVE) return (Refusal.Stale, 0);
-        CurrentOffering storage offering = _current[provider][modelKey];
-        uint48 offeringId = offering.offeringId;
+        unchecked {
+            // lastSeen is never later than now.
+            if (block.timestamp - state.lastSeen() > TIME_TO_LIVE) return (Refusal.Stale, 0);
+        }
+        CurrentOffering offering = _current[provider][modelKey];
+        uint48 offeringId = offering.offeringId();
         if (offeringId == 0) return (Refusal.NoOffering, 0);
-        if (offering.inputPrice > maxInputPrice || offering.outputPrice > maxOutputPrice) {
+        if (offering.inputPrice() > maxInputPrice || offering.outputPrice() > maxOutputPrice) {
             return (Refusal.PriceAboveLimit, 0);
         }
         uint256 cap = state.maxConcurrentJobs();
         if (cap == 0) cap = type(uint32).max; // no cap but that of the counter
-        if (uint256(state.openJobs()) + count > cap) return (Refusal.AtCapacity, 0);
+        unchecked {
+            // Two values of 32 bits.
+            if (uint256(state.openJobs()) + count > cap) return (Refusal.AtCapacity, 0);
+        }
         if (int256(state.headroom()) < int256(uint256(collateral))) return (Refusal.InsufficientStake, 0);
         return (Refusal.None, offeringId);
     }
@@ -733,9 +781,9 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         if (refusal == Refusal.Stale) revert ProviderStale(provider, state.lastSeen(), TIME_TO_LIVE);
         if (refusal == Refusal.NoOffering) revert OfferingNotFound(provider, modelKey);
         if (refusal == Refusal.PriceAboveLimit) {
-            CurrentOffering storage offering = _current[provider][modelKey];
+            CurrentOffering offering = _current[provider][modelKey];
             revert PriceAboveLimit(
-                provider, offering.inputPrice, offering.outputPrice, maxInputPrice, maxOutputPrice
+                provider, offering.inputPrice(), offering.outputPrice(), maxInputPrice, maxOutputPrice
             );
         }
         if (refusal == Refusal.AtCapacity) {
@@ -745,15 +793,15 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         revert InsufficientStake(provider, headroom > 0 ? uint256(headroom) : 0, collateral);
     }
 
-    /// @dev The state after `count` slots were freed and `headroom` came back.
-    function _released(address provider, uint32 count, int256 headroom) private view returns (ProviderState state) {
-        state = _providers[provider].state;
+    /// @dev The state after `count` slots were freed and `collateral` came back.
+    function _released(address provider, ProviderState state, uint256 count, uint256 collateral)
+        private
+        pure
+        returns (ProviderState)
+    {
         uint32 open = state.openJobs();
-        require(count != 0 && count <= open, SlotUnderflow(provider, open, count));
-        unchecked {
-            open -= count;
-        }
-        state = state.withOpenJobs(open).withHeadroom((int256(state.headroom()) + headroom).toInt128());
+        if (count == 0 || count > open) revert SlotUnderflow(provider, open, uint32(count));
+        return state.released(count, collateral);
     }
 
     // ------------------------------------------------------------------------------------------------------------ others
@@ -762,29 +810,28 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         uint256 before = TOKEN.balanceOf(address(this));
         TOKEN.safeTransferFrom(msg.sender, address(this), amount);
         uint256 received = TOKEN.balanceOf(address(this)) - before;
-        require(received != 0, InvalidAmount(amount));
+        if (received == 0) revert InvalidAmount(amount);
 
         Provider storage provider = _providers[owner_];
         uint128 stake = (provider.stake + received).toUint128();
         provider.stake = stake;
-        provider.state =
-            provider.state.withHeadroom((int256(provider.state.headroom()) + int256(received)).toInt128());
+        provider.state = provider.state.withHeadroom((int256(provider.state.headroom()) + int256(received)).toInt128());
         emit Staked(owner_, received, stake);
     }
 
     function _checkedPayout(address payout) private view returns (address) {
-        require(payout != address(0) && payout != address(this), InvalidPayout(payout));
+        if (payout == address(0) || payout == address(this)) revert InvalidPayout(payout);
         return payout;
     }
 
     function _checkedEndpoint(string calldata endpoint) private pure returns (string calldata) {
         uint256 length = bytes(endpoint).length;
-        require(length != 0 && length <= MAX_ENDPOINT_BYTES, InvalidEndpoint(length, MAX_ENDPOINT_BYTES));
+        if (length == 0 || length > MAX_ENDPOINT_BYTES) revert InvalidEndpoint(length, MAX_ENDPOINT_BYTES);
         return endpoint;
     }
 
     function _pageSize(uint256 total, uint256 offset, uint256 limit) private pure returns (uint256) {
-        require(limit <= MAX_PAGE, PageTooLarge(limit, MAX_PAGE));
+        if (limit > MAX_PAGE) revert PageTooLarge(limit, MAX_PAGE);
         if (offset >= total) return 0;
         uint256 rest = total - offset;
         return rest < limit ? rest : limit;

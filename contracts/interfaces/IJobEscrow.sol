@@ -115,6 +115,8 @@ interface IJobEscrow is IRefusalErrors {
     // --------------------------------------------------------------------------------------------------------- errors
 
     error InvalidAmount(uint256 amount);
+    /// @notice With `amount` the account would hold more than `max`; far above the supply of any sane token.
+    error BalanceTooLarge(address account, uint256 amount, uint256 max);
     error InsufficientBalance(address account, uint256 free, uint256 required);
     error PaymentBelowMinimum(uint96 maxPayment, uint96 minPayment);
     error UnsignedLimitAbovePayment(uint96 unsignedLimit, uint96 maxPayment);
@@ -176,7 +178,8 @@ interface IJobEscrow is IRefusalErrors {
     /// settle a delivered job at zero. With the client's receipt the payment is exact; with an empty signature it is at most
     /// `unsignedLimit`.
     /// From any non-terminal status, also after the deadline while nobody expired it.
-    function completeJob(bytes32 jobId, Usage calldata usage, bytes32 responseHash, bytes calldata clientSignature) external;
+    function completeJob(bytes32 jobId, Usage calldata usage, bytes32 responseHash, bytes calldata clientSignature)
+        external;
 
     /// @notice Completes up to MAX_BATCH jobs; a bad item emits {CompletionSkipped} and harms no other.
     function completeJobs(Completion[] calldata items) external;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {OfferingTerms} from "../types/OfferingTerms.sol";
 import {IRefusalErrors} from "./IRefusalErrors.sol";
 
 /// @title IProviderRegistry
@@ -69,7 +70,12 @@ interface IProviderRegistry is IRefusalErrors {
     // --------------------------------------------------------------------------------------------------------- events
 
     event ProviderRegistered(
-        address indexed provider, address indexed operator, address payout, uint32 generation, uint32 maxConcurrentJobs, string endpoint
+        address indexed provider,
+        address indexed operator,
+        address payout,
+        uint32 generation,
+        uint32 maxConcurrentJobs,
+        string endpoint
     );
     event ProviderDeactivated(address indexed provider);
     event ProviderReactivated(address indexed provider, uint32 generation);
@@ -79,7 +85,9 @@ interface IProviderRegistry is IRefusalErrors {
     event Heartbeat(address indexed provider);
 
     /// @notice The provider published another cap.
-    event MaxConcurrentJobsUpdated(address indexed provider, uint32 previousMax, uint32 maxConcurrentJobs, uint32 openJobs);
+    event MaxConcurrentJobsUpdated(
+        address indexed provider, uint32 previousMax, uint32 maxConcurrentJobs, uint32 openJobs
+    );
     /// @notice Slots were taken or freed. Carries the state after the change, so that an index needs no read call.
     event SlotsChanged(address indexed provider, uint32 openJobs, uint32 maxConcurrentJobs);
 
@@ -116,6 +124,7 @@ interface IProviderRegistry is IRefusalErrors {
     error InvalidPrice(uint96 inputPrice, uint96 outputPrice);
     error InvalidContextLength(uint32 contextLength);
     error TooManyOfferings(uint256 max);
+    error TooManyMarkets(uint256 max);
     error SlotUnderflow(address provider, uint32 openJobs, uint32 count);
     error InvalidAmount(uint256 amount);
     error UnbondingPending(uint40 unbondingAt);
@@ -157,7 +166,7 @@ interface IProviderRegistry is IRefusalErrors {
 
     /// @notice Sets or changes the offering of one model. Owner or operator. O(1).
     /// @dev Emits {OfferingSet} with a new `offeringId`; jobs already open keep the price of their own record.
-    /// Requires: model id of 1..MAX_MODEL_ID_BYTES bytes; not both prices zero; contextLength > 0; at most MAX_OFFERINGS live.
+    /// Requires: model id of 1..MAX_MODEL_ID_BYTES bytes; not both prices zero; contextLength > 0; at most MAX_LIVE_OFFERINGS live.
     /// @return offeringId Id of the new record.
     function setOffering(string calldata modelId, uint96 inputPrice, uint96 outputPrice, uint32 contextLength)
         external
@@ -187,15 +196,14 @@ interface IProviderRegistry is IRefusalErrors {
     /// the error that belongs to each other {Refusal}.
     /// @param payment Largest payment of the job; the collateral taken from the stake is computed from it.
     /// @return offeringId Record whose price the job keeps.
-    /// @return collateral Amount of stake now held for these slots; give the same figure back at release.
     function acquireSlots(
         address provider,
-        bytes32 modelKey,
         uint96 maxInputPrice,
         uint96 maxOutputPrice,
+        uint96 payment,
         uint32 count,
-        uint96 payment
-    ) external returns (uint48 offeringId, uint96 collateral);
+        bytes32 modelKey
+    ) external returns (uint48 offeringId);
 
     /// @notice Takes `count` slots of the first candidate that can give them; never reverts for a candidate that cannot. Markets only.
     /// @dev Emits {SlotsChanged} for the chosen one.
@@ -207,7 +215,7 @@ interface IProviderRegistry is IRefusalErrors {
         uint96 maxOutputPrice,
         uint32 count,
         uint96 payment
-    ) external returns (uint256 index, uint48 offeringId, uint96 collateral);
+    ) external returns (uint256 index, uint48 offeringId);
 
     /// @notice Frees slots that this market took, and the collateral that they held. Reverts {SlotUnderflow}, never saturates.
     /// @dev Any address that ever was a market. Emits {SlotsChanged}, and {Heartbeat} when it refreshes `lastSeen`.
@@ -215,11 +223,16 @@ interface IProviderRegistry is IRefusalErrors {
     /// @param seen The provider itself acted: refreshes `lastSeen` as {touch} does.
     function releaseSlots(address provider, uint32 count, uint128 collateral, bool seen) external;
 
+    /// @notice As {releaseSlots}, for one slot of the provider of a record, if `account` acts for it; else does nothing and returns 0.
+    function settleSlotFor(address account, uint256 offeringId, uint256 collateral)
+        external
+        returns (OfferingTerms terms, address provider);
+
     /// @notice Frees slots and burns their collateral, at most the stake, unbonding stake included.
     /// @dev Any address that ever was a market, which must hold the provider's signed acknowledgement. Emits {SlotsChanged} and
     /// {StakeSlashed}; {ProviderDeactivated} when the stake falls below `minStake`.
     /// @return burnt Amount taken from the stake; at most `collateral`.
-    function releaseAndSlash(address provider, uint32 count, uint128 collateral) external returns (uint128 burnt);
+    function releaseSlotsAndSlash(address provider, uint32 count, uint128 collateral) external returns (uint128 burnt);
 
     /// @notice Refreshes `lastSeen` of an active provider whose owner or operator just acted in the market.
     /// @dev Any address that ever was a market. Emits {Heartbeat} when `lastSeen` is older than an eighth of `timeToLive`; does
@@ -228,7 +241,7 @@ interface IProviderRegistry is IRefusalErrors {
 
     /// @notice The calling market stops, or resumes, taking slots; while suspended it gets {EnforcedPause}.
     /// @dev Any address that ever was a market, for itself. Emits {MarketSuspended}.
-    function setSuspended(bool suspended) external;
+    function setMarketSuspended(bool suspended) external;
 
     // ------------------------------------------------------------------------------------------------------- anyone's
 
@@ -247,18 +260,24 @@ interface IProviderRegistry is IRefusalErrors {
     /// @notice Providers in order of registration, at most MAX_PAGE a call.
     function providersPage(uint256 offset, uint256 limit) external view returns (ProviderView[] memory);
     /// @notice Live offerings of one provider, at most MAX_PAGE a call.
-    function offeringsPage(address provider, uint256 offset, uint256 limit) external view returns (OfferingView[] memory);
+    function offeringsPage(address provider, uint256 offset, uint256 limit)
+        external
+        view
+        returns (OfferingView[] memory);
     /// @notice Providers with a live offering of a model, at most MAX_PAGE a call.
     function modelProviderCount(bytes32 modelKey) external view returns (uint256);
-    function modelProvidersPage(bytes32 modelKey, uint256 offset, uint256 limit) external view returns (address[] memory);
+    function modelProvidersPage(bytes32 modelKey, uint256 offset, uint256 limit)
+        external
+        view
+        returns (address[] memory);
     function offeringOf(uint48 offeringId) external view returns (OfferingView memory);
     /// @notice Provider and prices of a record, live or not: what a settlement needs.
-    function offeringTerms(uint48 offeringId) external view returns (address provider, uint96 inputPrice, uint96 outputPrice);
-    /// @notice As {offeringTerms}, for settling: `provider` is zero unless `account` is the owner or operator of the record's provider.
-    function offeringTermsFor(uint48 offeringId, address account)
+    function offeringTerms(uint48 offeringId)
         external
         view
         returns (address provider, uint96 inputPrice, uint96 outputPrice);
+    /// @notice Terms of a record if `account` acts for its provider; else 0.
+    function termsFor(address account, uint256 offeringId) external view returns (OfferingTerms terms, address provider);
     function currentOfferingId(address provider, bytes32 modelKey) external view returns (uint48);
     /// @notice The owner whose operator this is; zero when none.
     function providerOfOperator(address operator) external view returns (address owner);
@@ -278,7 +297,7 @@ interface IProviderRegistry is IRefusalErrors {
     ) external view returns (Refusal);
     /// @notice Whether `market` is allowed to take slots (it may be suspended).
     function isMarket(address market) external view returns (bool);
-    function isSuspended(address market) external view returns (bool);
+    function isMarketSuspended(address market) external view returns (bool);
     /// @notice Collateral that slots for a largest payment of `payment` hold, rounded down.
     function collateralFor(uint96 payment) external view returns (uint96);
 
@@ -295,7 +314,9 @@ interface IProviderRegistry is IRefusalErrors {
     function MAX_ENDPOINT_BYTES() external view returns (uint256);
     function MAX_MODEL_ID_BYTES() external view returns (uint256);
     /// @notice Most live offerings of one provider.
-    function MAX_OFFERINGS() external view returns (uint256);
+    function MAX_LIVE_OFFERINGS() external view returns (uint256);
+    /// @notice Most markets ever allowed.
+    function MAX_MARKETS() external view returns (uint256);
     /// @notice Most items of one page.
     function MAX_PAGE() external view returns (uint256);
 }

@@ -18,7 +18,9 @@ interface IRefusalErrors {
     /// @notice The provider does not offer this model now.
     error OfferingNotFound(address provider, bytes32 modelKey);
     /// @notice One of the two prices is above what the caller accepts.
-    error PriceAboveLimit(address provider, uint96 inputPrice, uint96 outputPrice, uint96 maxInputPrice, uint96 maxOutputPrice);
+    error PriceAboveLimit(
+        address provider, uint96 inputPrice, uint96 outputPrice, uint96 maxInputPrice, uint96 maxOutputPrice
+    );
     /// @notice The slots asked for would take `openJobs` past the cap.
     error ProviderAtCapacity(address provider, uint32 openJobs, uint32 maxConcurrentJobs);
     /// @notice Less stake than needed: `stake` is what is there (not held by open jobs, not unbonding).

@@ -20,7 +20,8 @@ using {
     isActive,
     headroom,
     isRegistered,
-    withOpenJobs,
+    acquired,
+    released,
     withMaxConcurrentJobs,
     withLastSeen,
     withActive,
@@ -56,8 +57,18 @@ function isRegistered(ProviderState state) pure returns (bool) {
     return lastSeen(state) != 0;
 }
 
-function withOpenJobs(ProviderState state, uint32 value) pure returns (ProviderState) {
-    return ProviderState.wrap((ProviderState.unwrap(state) & ~uint256(type(uint32).max)) | value);
+/// @dev After `count` slots were taken on `collateral`. The caller has compared: neither counter nor headroom passes its end.
+function acquired(ProviderState state, uint256 count, uint256 collateral) pure returns (ProviderState) {
+    unchecked {
+        return ProviderState.wrap(ProviderState.unwrap(state) + count - (collateral << HEADROOM_SHIFT));
+    }
+}
+
+/// @dev After `count` slots and `collateral` came back. The caller has compared: `count <= openJobs`.
+function released(ProviderState state, uint256 count, uint256 collateral) pure returns (ProviderState) {
+    unchecked {
+        return ProviderState.wrap(ProviderState.unwrap(state) - count + (collateral << HEADROOM_SHIFT));
+    }
 }
 
 function withMaxConcurrentJobs(ProviderState state, uint32 value) pure returns (ProviderState) {
