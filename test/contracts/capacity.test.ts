@@ -296,10 +296,10 @@ describe("slots as the registry gives them to a market", () => {
     const { market, provider, seller } = await loadFixture(bareRegistry);
     await acquire(market, seller, provider, 2n);
     for (const call of [
-      market.registry.connect(seller).releaseSlots(provider.address, 3, 0, true),
-      market.registry.connect(seller).releaseAndSlash(provider.address, 3, 0),
+      () => market.registry.connect(seller).releaseSlots(provider.address, 3, 0, true),
+      () => market.registry.connect(seller).releaseAndSlash(provider.address, 3, 0),
     ]) {
-      await expect(call)
+      await expect(call())
         .to.be.revertedWithCustomError(market.registry, "SlotUnderflow")
         .withArgs(provider.address, 2, 3);
     }
@@ -325,16 +325,10 @@ describe("slots as the registry gives them to a market", () => {
   it("answers past the end, changes nothing and reverts nothing where no candidate can", async () => {
     const { market, provider, seller } = await loadFixture(bareRegistry);
     const registry = market.registry.connect(seller);
-    const args = [
-      [provider.address, market.admin.address],
-      MODEL_KEY,
-      PRICE.input,
-      PRICE.output,
-      11n,
-      PAYMENT,
-    ] as const;
-    expect(await registry.acquireSlotsAny.staticCall(...args)).to.deep.equal([2n, 0n, 0n]);
-    await expect(registry.acquireSlotsAny(...args)).not.to.emit(registry, "SlotsChanged");
+    const candidates = [provider.address, market.admin.address];
+    const args = [MODEL_KEY, PRICE.input, PRICE.output, 11n, PAYMENT] as const;
+    expect(await registry.acquireSlotsAny.staticCall(candidates, ...args)).to.deep.equal([2n, 0n, 0n]);
+    await expect(registry.acquireSlotsAny(candidates, ...args)).not.to.emit(registry, "SlotsChanged");
     expect(await registry.acquireSlotsAny.staticCall([], MODEL_KEY, 1, 1, 1, 1)).to.deep.equal([0n, 0n, 0n]);
   });
 
@@ -344,14 +338,14 @@ describe("slots as the registry gives them to a market", () => {
     await acquire(market, seller, provider, 2n);
     const registry = market.registry.connect(stranger);
     for (const call of [
-      acquire(market, stranger, provider, 1n),
-      registry.acquireSlotsAny([provider.address], MODEL_KEY, PRICE.input, PRICE.output, 1, PAYMENT),
-      registry.releaseSlots(provider.address, 1, 0, false),
-      registry.releaseAndSlash(provider.address, 1, 0),
-      registry.touch(provider.address),
-      registry.setSuspended(true),
+      () => acquire(market, stranger, provider, 1n),
+      () => registry.acquireSlotsAny([provider.address], MODEL_KEY, PRICE.input, PRICE.output, 1, PAYMENT),
+      () => registry.releaseSlots(provider.address, 1, 0, false),
+      () => registry.releaseAndSlash(provider.address, 1, 0),
+      () => registry.touch(provider.address),
+      () => registry.setSuspended(true),
     ]) {
-      await expect(call).to.be.revertedWithCustomError(registry, "NotMarket").withArgs(stranger);
+      await expect(call()).to.be.revertedWithCustomError(registry, "NotMarket").withArgs(stranger);
     }
     expect(await market.openJobs(provider)).to.equal(2);
   });
