@@ -83,7 +83,16 @@ async function goBack(context: AdvanceContext, window: Window, head: BlockHeader
 }
 
 async function nextBlock(context: AdvanceContext, window: Window, head: BlockHeader): Promise<Stretch> {
-  const logs = await context.reader.logsOfBlock(head.hash);
+  let logs: readonly RpcLog[];
+  try {
+    logs = await context.reader.logsOfBlock(head.hash);
+  } catch (error) {
+    // A node refuses the logs of a block that was replaced meanwhile, each in its own words.
+    if (chainUnavailableIn(error) === undefined && (await context.reader.block(head.number))?.hash !== head.hash) {
+      throw new ChainMovedError(`block ${head.number} was replaced before its logs were read`);
+    }
+    throw error;
+  }
   return await stretched(context, window, head, logs);
 }
 

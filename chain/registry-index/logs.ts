@@ -11,6 +11,7 @@ import {
 } from "viem";
 import { jobEscrowAbi } from "../abi/job-escrow.ts";
 import { providerRegistryAbi } from "../abi/provider-registry.ts";
+import { cached } from "./bounded-cache.ts";
 import type { JobChange, LogPlace } from "./types.ts";
 
 /** A log as `eth_getLogs` returns it. */
@@ -103,9 +104,12 @@ function decoder<const A extends Abi, N extends string>(
   return [toEventSelector(event), (topics, data) => build(topics, decodeAbiParameters(parameters, data) as never)];
 }
 
+/** A checksum is a hash; the same addresses come again and again. */
+const addressOfTopic = cached(1 << 17, (topic: Hex): Address => getAddress(`0x${topic.slice(26)}`));
+
 function addressIn(topic: Hex | undefined): Address {
   if (topic === undefined) throw new Error("a log lacks a topic");
-  return getAddress(`0x${topic.slice(26)}`);
+  return addressOfTopic(topic);
 }
 
 function wordIn(topic: Hex | undefined): Hex {

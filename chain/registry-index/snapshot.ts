@@ -1,7 +1,7 @@
 import type { Address, Hex } from "viem";
 import type { Random } from "../../protocol/clock.ts";
-import { modelKeyOf } from "../../protocol/model-key.ts";
 import { HexTrie } from "./hex-trie.ts";
+import { indexedModelKey } from "./model-keys.ts";
 import { changeOffers, type OfferChange } from "./offer-list.ts";
 import type { RegistryState } from "./state.ts";
 import type { Offer, ProviderRecord, RegistryDelta, RegistrySnapshot } from "./types.ts";
@@ -114,7 +114,7 @@ export class Snapshot implements RegistrySnapshot {
   }
 
   offers(modelId: string): readonly Offer[] {
-    return this.#models.get(cachedModelKey(modelId))?.offers ?? nobody;
+    return this.#models.get(indexedModelKey(modelId))?.offers ?? nobody;
   }
 
   models(): readonly string[] {
@@ -132,19 +132,4 @@ function noteChange(
   const model = changes.get(modelId);
   if (model === undefined) changes.set(modelId, { key, list: [change] });
   else model.list.push(change);
-}
-
-/** Keys of the model ids asked for last: a request should not pay for a hash. */
-const keyCache = new Map<string, Hex>();
-const keyCacheSize = 4096;
-
-function cachedModelKey(modelId: string): Hex {
-  let key = keyCache.get(modelId);
-  if (key === undefined) {
-    key = modelKeyOf(modelId);
-    // Model ids come from requests, so the cache is bounded; starting over is rarer than tracking use is worth.
-    if (keyCache.size >= keyCacheSize) keyCache.clear();
-    keyCache.set(modelId, key);
-  }
-  return key;
 }

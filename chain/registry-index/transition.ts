@@ -1,7 +1,7 @@
 import type { Address, Hex } from "viem";
-import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { HexTrieEditor } from "./hex-trie.ts";
 import type { IndexedLog, ProviderChange } from "./logs.ts";
+import { indexedModelKey } from "./model-keys.ts";
 import { withReputation } from "./reputation.ts";
 import { IndexInconsistencyError, type OpenJob, type RegistryState, type UnresolvedEnd } from "./state.ts";
 import type { JobChange, OfferingRecord, ProviderRecord } from "./types.ts";
@@ -110,7 +110,7 @@ function seen(before: ProviderRecord, change: Partial<ProviderRecord>, time: () 
  */
 export function offeringOf(provider: Address, fields: Omit<OfferingRecord, "provider">): OfferingRecord | undefined {
   const { offeringId, modelId, modelKey, inputPrice, outputPrice, contextLength } = fields;
-  if (modelKeyOf(modelId) !== modelKey) return undefined;
+  if (indexedModelKey(modelId) !== modelKey) return undefined;
   return Object.freeze({ offeringId, provider, modelId, modelKey, inputPrice, outputPrice, contextLength });
 }
 
