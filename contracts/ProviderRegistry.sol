@@ -433,7 +433,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     function setMarket(address market, bool allowed) external onlyOwner {
         if (market == address(0)) revert InvalidParameter("market");
         Market storage row = _markets[market];
-        if (!row.known) {
+        if (allowed && !row.known) {
             if (_knownMarkets.length >= MAX_MARKETS) revert TooManyMarkets(MAX_MARKETS);
             _knownMarkets.push(market);
             row.known = true;

@@ -8,10 +8,23 @@ import {IRefusalErrors} from "./IRefusalErrors.sol";
 /// @notice Who serves which model, at what price, with how many slots, how many of them are taken, and what stake stands behind it.
 /// @dev A provider is identified by its owner address. All amounts are in the smallest unit of the one ERC-20 token that the
 /// registry and its market share; all prices are such units per one million tokens of text; all times are Unix seconds.
+///
+/// Callers: the *owner* of a provider, its *operator* (the owner counts as one everywhere an operator may call), a *market*
+/// (a contract that the registry's own owner has allowed; the job escrow is one), the *contract owner*, anyone. A provider's
+/// function reverts {NotProvider} for others, a market's {NotMarket}, the contract owner's OwnableUnauthorizedAccount.
+///
+/// Liveness: `lastSeen` becomes the block's time with each of {ProviderRegistered}, {ProviderReactivated} and {Heartbeat} and,
+/// while the provider is active, with {OperatorChanged}, {EndpointChanged}, {PayoutChanged}, {MaxConcurrentJobsUpdated},
+/// {OfferingSet}, {OfferingRemoved}, {Staked}, {UnbondingStarted} and {StakeWithdrawn}; never otherwise. So events tell it exactly.
+///
+/// Trust: markets are trusted with the slots and the stake of every provider, also those that another market took: there is one
+/// counter a provider, because a counter a market would cost each job 5,000 gas more. The contract owner adds markets; it can do
+/// nothing else. Tokens with fees on transfer are counted as received; balances that change by themselves (rebasing) are not
+/// supported: what a negative rebase takes is missing from the last withdrawals.
 interface IProviderRegistry is IRefusalErrors {
     // ---------------------------------------------------------------------------------------------------------- types
 
-    /// @notice Why a provider cannot take a job now. `None` means that it can.
+    /// @notice Why a provider cannot take a job now, in the order in which it is checked. `None` means that it can.
     enum Refusal {
         None,
         UnknownProvider,
@@ -28,7 +41,8 @@ interface IProviderRegistry is IRefusalErrors {
     /// @param operator Hot key: heartbeat, capacity, offerings, signatures.
     /// @param payout Where stake withdrawals and escrow withdrawals of this provider are sent.
     /// @param active False while deactivated.
-    /// @param lastSeen Time of the last transaction of owner or operator.
+    /// @param lastSeen Time of the last transaction of owner or operator; of those in a market, the last that was an eighth of
+    /// `timeToLive` after the one before.
     /// @param generation Grows by one at registration and at every return; statistics of an older generation are void.
     /// @param maxConcurrentJobs Cap on open jobs; 0 = unset, no cap.
     /// @param openJobs Slots taken now.
@@ -56,6 +70,10 @@ interface IProviderRegistry is IRefusalErrors {
     }
 
     /// @notice An immutable record of one offering at one price. A changed price is a new record with a new id.
+    /// @param offeringId From 1 up, below 2^40; 0 when there is no such record.
+    /// @param modelKey keccak256 of the UTF-8 bytes of `modelId`.
+    /// @param contextLength Tokens of text that prompt and answer can have together.
+    /// @param live Whether it is what the provider asks now.
     struct OfferingView {
         uint48 offeringId;
         address provider;
@@ -69,6 +87,7 @@ interface IProviderRegistry is IRefusalErrors {
 
     // --------------------------------------------------------------------------------------------------------- events
 
+    /// @notice A provider is there. `maxConcurrentJobs` is 0, `generation` is 1.
     event ProviderRegistered(
         address indexed provider,
         address indexed operator,
@@ -77,11 +96,17 @@ interface IProviderRegistry is IRefusalErrors {
         uint32 maxConcurrentJobs,
         string endpoint
     );
+    /// @notice The provider takes no new jobs: by its owner, or because a slash took its stake below the minimum.
     event ProviderDeactivated(address indexed provider);
+    /// @notice The provider is back; what was measured of it before is void.
     event ProviderReactivated(address indexed provider, uint32 generation);
+    /// @notice `operator` acts for the provider and `previousOperator` no longer does (unless it is the owner).
     event OperatorChanged(address indexed provider, address indexed previousOperator, address indexed operator);
+    /// @notice The provider's node is to be found elsewhere.
     event EndpointChanged(address indexed provider, string endpoint);
+    /// @notice Stake and earnings go to another address.
     event PayoutChanged(address indexed provider, address payout);
+    /// @notice `lastSeen` is now: the provider said so itself, or acted in a market.
     event Heartbeat(address indexed provider);
 
     /// @notice The provider published another cap.
@@ -91,6 +116,7 @@ interface IProviderRegistry is IRefusalErrors {
     /// @notice Slots were taken or freed. Carries the state after the change, so that an index needs no read call.
     event SlotsChanged(address indexed provider, uint32 openJobs, uint32 maxConcurrentJobs);
 
+    /// @notice The provider offers a model, or offers it at another price or context length.
     event OfferingSet(
         address indexed provider,
         bytes32 indexed modelKey,
@@ -100,101 +126,160 @@ interface IProviderRegistry is IRefusalErrors {
         uint32 contextLength,
         string modelId
     );
+    /// @notice The provider no longer offers a model.
     event OfferingRemoved(address indexed provider, bytes32 indexed modelKey, uint48 offeringId);
 
+    /// @notice `amount` came in; `stake` is what is staked now, without what is unbonding.
     event Staked(address indexed provider, uint256 amount, uint256 stake);
+    /// @notice `amount` leaves the stake and can be withdrawn from `unbondingAt` on.
     event UnbondingStarted(address indexed provider, uint256 amount, uint256 stake, uint40 unbondingAt);
+    /// @notice Unbonded stake was paid out.
     event StakeWithdrawn(address indexed provider, address indexed to, uint256 amount);
+    /// @notice `amount` of the stake, unbonding stake included, was burnt; `stake` is what is staked now.
     event StakeSlashed(address indexed provider, uint256 amount, uint256 stake);
+    /// @notice Burnt stake left the contract.
     event BurntStakeSwept(uint256 amount);
 
+    /// @notice The contract owner allowed a market to take slots, or forbade it.
     event MarketSet(address indexed market, bool allowed);
+    /// @notice A market suspended itself, or resumed.
     event MarketSuspended(address indexed market, bool suspended);
 
     // --------------------------------------------------------------------------------------------------------- errors
 
+    /// @notice One address is one provider.
     error ProviderAlreadyRegistered(address provider);
+    /// @notice Only an inactive provider can come back.
     error ProviderActive(address provider);
+    /// @notice The caller is not owner, or neither owner nor operator, of any provider.
     error NotProvider(address caller);
+    /// @notice The address already acts for `provider`.
     error OperatorTaken(address operator, address provider);
+    /// @notice The zero address.
     error InvalidOperator(address operator);
+    /// @notice The zero address or the registry.
     error InvalidPayout(address payout);
+    /// @notice Empty, or longer than allowed, in bytes.
     error InvalidEndpoint(uint256 length, uint256 maxLength);
+    /// @notice Empty, or longer than allowed, in bytes.
     error InvalidModelId(uint256 length, uint256 maxLength);
+    /// @notice Both prices are zero.
     error InvalidPrice(uint96 inputPrice, uint96 outputPrice);
+    /// @notice Zero.
     error InvalidContextLength(uint32 contextLength);
+    /// @notice The provider already has `max` live offerings.
     error TooManyOfferings(uint256 max);
+    /// @notice `max` markets have been allowed already.
     error TooManyMarkets(uint256 max);
+    /// @notice More slots given back than are taken, or none.
     error SlotUnderflow(address provider, uint32 openJobs, uint32 count);
+    /// @notice Zero where something is needed, or tokens of which nothing arrived.
     error InvalidAmount(uint256 amount);
+    /// @notice There is an unbonding, and it ends at `unbondingAt`.
     error UnbondingPending(uint40 unbondingAt);
+    /// @notice There is nothing to withdraw.
     error NothingUnbonding(address provider);
+    /// @notice More than can leave the stake now.
     error StakeLocked(uint256 available, uint256 requested);
+    /// @notice More items asked for than one page can have.
     error PageTooLarge(uint256 limit, uint256 max);
+    /// @notice A constructor parameter, or the market, named in ASCII, is out of range.
     error InvalidParameter(bytes32 name);
 
     // -------------------------------------------------------------------------------------------- provider's functions
 
     /// @notice Registers the caller as a provider. Its cap is 0 (unset) until `setMaxConcurrentJobs`.
-    /// @dev Emits {ProviderRegistered}, and {Staked} when `stakeAmount` > 0. Pulls `stakeAmount` tokens from the caller.
-    /// Requires: caller not registered; operator non-zero and not in use by any provider (it may be the caller);
-    /// payout non-zero; endpoint of 1..MAX_ENDPOINT_BYTES bytes; stake after the call >= `minStake`.
+    /// @dev Anyone who is not yet a provider. Pulls `stakeAmount` tokens from the caller (approve them to the registry).
+    /// Emits {ProviderRegistered}, and {Staked} when `stakeAmount` > 0.
+    ///
+    /// Requires: caller not registered ({ProviderAlreadyRegistered}) and operator of nobody ({OperatorTaken}; see
+    /// {resignOperator}); `operator` not zero ({InvalidOperator}), the caller itself or an address that acts for no provider
+    /// ({OperatorTaken}); `payout` neither zero nor the registry ({InvalidPayout}); 1..MAX_ENDPOINT_BYTES bytes of `endpoint`
+    /// ({InvalidEndpoint}); stake received >= `minStake` ({InsufficientStake}).
     function register(address operator, address payout, string calldata endpoint, uint256 stakeAmount) external;
 
-    /// @notice Replaces the operator key. Owner only. Emits {OperatorChanged}.
+    /// @notice Replaces the operator key, at once.
+    /// @dev Owner only. Emits {OperatorChanged}. Requires `operator` as {register} does. What the former operator has signed
+    /// still binds the provider for jobs posted while it was operator: see {wasProviderAccount}.
     function setOperator(address operator) external;
 
-    /// @notice The calling operator gives its office back; the owner becomes its own operator. Emits {OperatorChanged}.
-    /// @dev Nobody can hold an address hostage by naming it as operator without its consent.
+    /// @notice The calling operator gives its office back; the owner becomes its own operator.
+    /// @dev The operator only. Emits {OperatorChanged}. So nobody can hold an address hostage by naming it as operator without
+    /// its consent.
     function resignOperator() external;
 
-    /// @notice Replaces the endpoint. Owner or operator. Emits {EndpointChanged}.
+    /// @notice Replaces the endpoint.
+    /// @dev Owner or operator. Emits {EndpointChanged}. Requires 1..MAX_ENDPOINT_BYTES bytes ({InvalidEndpoint}).
     function setEndpoint(string calldata endpoint) external;
 
-    /// @notice Replaces the payout address. Owner only. Emits {PayoutChanged}.
+    /// @notice Replaces the address to which stake and earnings are sent.
+    /// @dev Owner only. Emits {PayoutChanged}. Requires neither zero nor the registry ({InvalidPayout}).
     function setPayout(address payout) external;
 
-    /// @notice Stops new jobs; open jobs go on. Owner only. Emits {ProviderDeactivated}.
+    /// @notice Stops new jobs; open jobs go on.
+    /// @dev Owner only. Emits {ProviderDeactivated}. Requires to be active ({ProviderInactive}).
     function deactivate() external;
 
-    /// @notice Comes back after `deactivate`. Owner only; stake must be >= `minStake`. Emits {ProviderReactivated}.
+    /// @notice Comes back after a deactivation, with the next generation.
+    /// @dev Owner only. Emits {ProviderReactivated}. Requires to be inactive ({ProviderActive}) and a stake, without what is
+    /// unbonding, >= `minStake` ({InsufficientStake}).
     function reactivate() external;
 
-    /// @notice Publishes the cap on open jobs; 0 removes it. Owner or operator. Cancels no open job.
-    /// @dev Emits {MaxConcurrentJobsUpdated}. Reverts {NotProvider} for anyone else.
+    /// @notice Publishes the cap on open jobs; 0 removes it.
+    /// @dev Owner or operator. Emits {MaxConcurrentJobsUpdated}, also when nothing changes. A cap below `openJobs` stops new jobs
+    /// and cancels none.
     function setMaxConcurrentJobs(uint32 maxConcurrentJobs) external;
 
-    /// @notice Sets or changes the offering of one model. Owner or operator. O(1).
-    /// @dev Emits {OfferingSet} with a new `offeringId`; jobs already open keep the price of their own record.
-    /// Requires: model id of 1..MAX_MODEL_ID_BYTES bytes; not both prices zero; contextLength > 0; at most MAX_LIVE_OFFERINGS live.
+    /// @notice Sets or changes the offering of one model. O(1).
+    /// @dev Owner or operator. Emits {OfferingSet} with a new `offeringId`; jobs already open keep the price of their own record.
+    ///
+    /// Requires: 1..MAX_MODEL_ID_BYTES bytes of `modelId` ({InvalidModelId}); not both prices zero ({InvalidPrice});
+    /// `contextLength` > 0 ({InvalidContextLength}); at most MAX_LIVE_OFFERINGS live ({TooManyOfferings}).
+    /// @param inputPrice Amount per million tokens of prompt.
+    /// @param outputPrice Amount per million tokens of answer.
     /// @return offeringId Id of the new record.
     function setOffering(string calldata modelId, uint96 inputPrice, uint96 outputPrice, uint32 contextLength)
         external
         returns (uint48 offeringId);
 
-    /// @notice Removes the offering of one model. Owner or operator. Emits {OfferingRemoved}.
+    /// @notice Removes the offering of one model. O(1). Jobs already open go on.
+    /// @dev Owner or operator. Emits {OfferingRemoved}. Requires that there is one ({OfferingNotFound}).
     function removeOffering(string calldata modelId) external;
 
-    /// @notice Shows that the provider lives. Owner or operator. Emits {Heartbeat}.
+    /// @notice Shows that the provider lives. Needed only when nothing else was sent for a while.
+    /// @dev Owner or operator. Emits {Heartbeat}. Requires to be active ({ProviderInactive}).
     function heartbeat() external;
 
-    /// @notice Adds stake for the calling owner. Emits {Staked}.
+    /// @notice Adds stake.
+    /// @dev Owner only. Pulls `amount` tokens from the caller and counts what arrived. Emits {Staked}. Requires that something
+    /// arrived ({InvalidAmount}).
     function addStake(uint256 amount) external;
 
-    /// @notice Moves stake into unbonding. Owner only; one unbonding at a time. Emits {UnbondingStarted}.
-    /// @dev While active the rest must stay >= `minStake` (deactivate to take all). Stake in unbonding still answers for slashes.
+    /// @notice Moves stake into unbonding, for `unbondingPeriod`.
+    /// @dev Owner only; one unbonding at a time ({UnbondingPending}). Emits {UnbondingStarted}. Requires `amount` > 0
+    /// ({InvalidAmount}), and that what stays is >= `minStake` while active and >= 0 else ({StakeLocked}): deactivate to take all.
+    /// No open job holds it up: unbonding stake still answers for slashes, and the period is longer than any job.
     function startUnbonding(uint256 amount) external;
 
-    /// @notice Pays the unbonded stake to the payout address, whatever any client does. Owner only, after `unbondingAt`.
-    /// @dev Emits {StakeWithdrawn}.
+    /// @notice Pays the unbonded stake to the payout address, whatever any client does.
+    /// @dev Owner only, from `unbondingAt` on ({UnbondingPending}). Emits {StakeWithdrawn}. Requires that there is something
+    /// ({NothingUnbonding}). When the token refuses the payout address, set another.
     function withdrawStake() external;
 
     // ------------------------------------------------------------------------------------------------ market's functions
+    //
+    // The dispatcher tries selectors in ascending order, at 22 gas each. Names and order of the parameters of the two functions
+    // that every job runs through give them the lowest selectors.
 
-    /// @notice Takes `count` slots of a provider. Markets only.
-    /// @dev Emits {SlotsChanged}. Reverts {ProviderAtCapacity} when the cap is not 0 and openJobs + count would pass it, and with
-    /// the error that belongs to each other {Refusal}.
-    /// @param payment Largest payment of the job; the collateral taken from the stake is computed from it.
+    /// @notice Takes `count` slots of a provider.
+    /// @dev Allowed markets only ({NotMarket}), not suspended ({EnforcedPause}). Emits {SlotsChanged}. Holds
+    /// `collateralFor(payment)` of the stake.
+    ///
+    /// Requires `count` > 0 ({InvalidAmount}). Reverts, in this order: {ProviderNotRegistered}; {ProviderInactive};
+    /// {ProviderStale} when more than `timeToLive` has passed since `lastSeen`; {OfferingNotFound}; {PriceAboveLimit} when either
+    /// price is above its limit; {ProviderAtCapacity} when the cap is not 0 and `openJobs + count` would pass it;
+    /// {InsufficientStake} when the stake less what open jobs hold does not cover the collateral.
+    /// @param payment Largest payment of what the slots are for, all together.
     /// @return offeringId Record whose price the job keeps.
     function acquireSlots(
         address provider,
@@ -205,9 +290,10 @@ interface IProviderRegistry is IRefusalErrors {
         bytes32 modelKey
     ) external returns (uint48 offeringId);
 
-    /// @notice Takes `count` slots of the first candidate that can give them; never reverts for a candidate that cannot. Markets only.
-    /// @dev Emits {SlotsChanged} for the chosen one.
+    /// @notice Takes `count` slots of the first candidate that can give them; does not revert for a candidate that cannot.
+    /// @dev As {acquireSlots}. Emits {SlotsChanged} for the chosen one only. The market bounds the number of candidates.
     /// @return index Position of the chosen candidate; `candidates.length` when none could.
+    /// @return offeringId Record whose price the job keeps; 0 when none could.
     function acquireSlotsAny(
         address[] calldata candidates,
         bytes32 modelKey,
@@ -217,67 +303,84 @@ interface IProviderRegistry is IRefusalErrors {
         uint96 payment
     ) external returns (uint256 index, uint48 offeringId);
 
-    /// @notice Frees slots that this market took, and the collateral that they held. Reverts {SlotUnderflow}, never saturates.
-    /// @dev Any address that ever was a market. Emits {SlotsChanged}, and {Heartbeat} when it refreshes `lastSeen`.
-    /// @param collateral Sum of what {acquireSlots} returned for these slots.
-    /// @param seen The provider itself acted: refreshes `lastSeen` as {touch} does.
+    /// @notice Frees slots, and the collateral that they held.
+    /// @dev Any address that ever was a market ({NotMarket}), forbidden and suspended ones too. Emits {SlotsChanged}, and
+    /// {Heartbeat} when it refreshes `lastSeen`. Requires 0 < `count` <= `openJobs` ({SlotUnderflow}): it never saturates.
+    /// @param collateral Sum of {collateralFor} of what these slots were taken for.
+    /// @param seen The provider itself acted: as {touch}.
     function releaseSlots(address provider, uint32 count, uint128 collateral, bool seen) external;
 
-    /// @notice As {releaseSlots}, for one slot of the provider of a record, if `account` acts for it; else does nothing and returns 0.
+    /// @notice Frees one slot of the provider of a record, if `account` acts for that provider; else changes nothing.
+    /// @dev As {releaseSlots} with `seen`: authorisation, prices and release in one call, for the end of most jobs.
+    /// @param account Who claims to act for the provider.
+    /// @param collateral At most uint128; higher bits are cut off.
+    /// @return terms Record of the offering; 0 when `account` does not act for its provider.
+    /// @return provider The provider; zero when `account` does not act for it.
     function settleSlotFor(address account, uint256 offeringId, uint256 collateral)
         external
         returns (OfferingTerms terms, address provider);
 
-    /// @notice Frees slots and burns their collateral, at most the stake, unbonding stake included.
-    /// @dev Any address that ever was a market, which must hold the provider's signed acknowledgement. Emits {SlotsChanged} and
-    /// {StakeSlashed}; {ProviderDeactivated} when the stake falls below `minStake`.
+    /// @notice Frees slots and burns their collateral, at most the stake, unbonding stake included. Nobody gains it.
+    /// @dev Any address that ever was a market ({NotMarket}), which answers for having the provider's own signed
+    /// acknowledgement. Emits {SlotsChanged}, {StakeSlashed}, and {ProviderDeactivated} when the stake falls below `minStake`.
+    /// Requires as {releaseSlots}. Moves no token, so no token can block it: see {sweepBurntStake}.
     /// @return burnt Amount taken from the stake; at most `collateral`.
     function releaseSlotsAndSlash(address provider, uint32 count, uint128 collateral) external returns (uint128 burnt);
 
-    /// @notice Refreshes `lastSeen` of an active provider whose owner or operator just acted in the market.
-    /// @dev Any address that ever was a market. Emits {Heartbeat} when `lastSeen` is older than an eighth of `timeToLive`; does
-    /// nothing when it is younger, so that a busy provider pays for one refresh in that time, or when the provider is inactive.
+    /// @notice Says that owner or operator of a provider acted in the market.
+    /// @dev Any address that ever was a market ({NotMarket}). Refreshes `lastSeen` and emits {Heartbeat} when it is at least an
+    /// eighth of `timeToLive` old and the provider is active; does nothing else, so that a busy provider does not pay for it
+    /// with every job.
     function touch(address provider) external;
 
     /// @notice The calling market stops, or resumes, taking slots; while suspended it gets {EnforcedPause}.
-    /// @dev Any address that ever was a market, for itself. Emits {MarketSuspended}.
+    /// @dev Any address that ever was a market ({NotMarket}), for itself. Emits {MarketSuspended}.
     function setMarketSuspended(bool suspended) external;
 
-    // ------------------------------------------------------------------------------------------------------- anyone's
+    // ---------------------------------------------------------------------------------------------------------- anyone's
 
-    /// @notice Sends slashed stake out of reach (BURN_ADDRESS). Anyone. Emits {BurntStakeSwept}.
+    /// @notice Sends slashed stake out of reach, to BURN_ADDRESS.
+    /// @dev Anyone. Emits {BurntStakeSwept}. Requires that there is some ({InvalidAmount}). A token that refuses the transfer
+    /// keeps it here, where it is out of reach as well.
     function sweepBurntStake() external;
 
-    // ---------------------------------------------------------------------------------------------------------- owner's
+    // ------------------------------------------------------------------------------------------------------------ owner's
 
-    /// @notice Allows or forbids a market to take new slots. Contract owner only. A forbidden market can still free its slots.
+    /// @notice Allows a market to take new slots, or forbids it. A forbidden market can still free slots.
+    /// @dev Contract owner only. Emits {MarketSet}. Requires an address that is not zero ({InvalidParameter}) and at most
+    /// MAX_MARKETS that ever were allowed ({TooManyMarkets}). Every market is trusted with all slots and stakes.
     function setMarket(address market, bool allowed) external;
 
     // ------------------------------------------------------------------------------------------------------------ views
 
+    /// @notice One provider. Reverts {ProviderNotRegistered} when there is none.
     function providerOf(address owner) external view returns (ProviderView memory);
+    /// @notice Providers ever registered; none is ever removed.
     function providerCount() external view returns (uint256);
-    /// @notice Providers in order of registration, at most MAX_PAGE a call.
+    /// @notice Providers in order of registration. Reverts {PageTooLarge} when `limit` > MAX_PAGE.
     function providersPage(uint256 offset, uint256 limit) external view returns (ProviderView[] memory);
-    /// @notice Live offerings of one provider, at most MAX_PAGE a call.
+    /// @notice Live offerings of one provider, in no particular order. Reverts {PageTooLarge} when `limit` > MAX_PAGE.
     function offeringsPage(address provider, uint256 offset, uint256 limit)
         external
         view
         returns (OfferingView[] memory);
-    /// @notice Providers with a live offering of a model, at most MAX_PAGE a call.
+    /// @notice Number of providers with a live offering of a model, active or not.
     function modelProviderCount(bytes32 modelKey) external view returns (uint256);
+    /// @notice Providers with a live offering of a model, in no particular order. Reverts {PageTooLarge} when `limit` > MAX_PAGE.
     function modelProvidersPage(bytes32 modelKey, uint256 offset, uint256 limit)
         external
         view
         returns (address[] memory);
+    /// @notice A record, live or not; all zero when there is none.
     function offeringOf(uint48 offeringId) external view returns (OfferingView memory);
-    /// @notice Provider and prices of a record, live or not: what a settlement needs.
+    /// @notice Provider and prices of a record, live or not; all zero when there is none.
     function offeringTerms(uint48 offeringId)
         external
         view
         returns (address provider, uint96 inputPrice, uint96 outputPrice);
-    /// @notice Terms of a record if `account` acts for its provider; else 0.
+    /// @notice A record and its provider if `account` acts for that provider; else zeros. What {settleSlotFor} returns.
     function termsFor(address account, uint256 offeringId) external view returns (OfferingTerms terms, address provider);
+    /// @notice Record of what a provider asks for a model now; 0 when it does not offer it.
     function currentOfferingId(address provider, bytes32 modelKey) external view returns (uint48);
     /// @notice The owner whose operator this is; zero when none.
     function providerOfOperator(address operator) external view returns (address owner);
@@ -297,21 +400,28 @@ interface IProviderRegistry is IRefusalErrors {
     ) external view returns (Refusal);
     /// @notice Whether `market` is allowed to take slots (it may be suspended).
     function isMarket(address market) external view returns (bool);
+    /// @notice Whether `market` has suspended itself.
     function isMarketSuspended(address market) external view returns (bool);
     /// @notice Collateral that slots for a largest payment of `payment` hold, rounded down.
     function collateralFor(uint96 payment) external view returns (uint96);
 
+    /// @notice The ERC-20 token of stakes and payments.
     function token() external view returns (address);
+    /// @notice Stake with which a provider can register, return, and stay when it unbonds while active.
     function minStake() external view returns (uint256);
     /// @notice Seconds after `lastSeen` in which a provider counts as live.
     function timeToLive() external view returns (uint256);
+    /// @notice Seconds from {startUnbonding} to {withdrawStake}.
     function unbondingPeriod() external view returns (uint256);
     /// @notice Collateral per job in basis points of its largest payment; 0 = no collateral.
     function collateralBps() external view returns (uint256);
     /// @notice Slashed stake not yet swept.
     function burntStake() external view returns (uint256);
+    /// @notice Where burnt stake goes: an address of which nobody has the key.
     function BURN_ADDRESS() external view returns (address);
+    /// @notice Longest endpoint, in bytes.
     function MAX_ENDPOINT_BYTES() external view returns (uint256);
+    /// @notice Longest model id, in bytes.
     function MAX_MODEL_ID_BYTES() external view returns (uint256);
     /// @notice Most live offerings of one provider.
     function MAX_LIVE_OFFERINGS() external view returns (uint256);
