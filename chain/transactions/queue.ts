@@ -1,5 +1,5 @@
-import { type Hex, keccak256, type PublicClient, type TransactionReceipt } from "viem";
-import type { PrivateKeyAccount } from "viem/accounts";
+import { type Hex, keccak256, type LocalAccount, type PublicClient, type TransactionReceipt } from "viem";
+
 import type { Clock, Random } from "../../protocol/clock.ts";
 import { backoffDelay } from "../backoff.ts";
 import { decodeRevert, describeRevert } from "../revert.ts";
@@ -31,7 +31,7 @@ export type QueueEvent =
 /** Options of `openTransactionQueue`. Times in milliseconds. */
 export interface TransactionQueueOptions {
   readonly client: PublicClient;
-  readonly account: PrivateKeyAccount;
+  readonly account: LocalAccount;
   readonly chainId: number;
   readonly journal: TransactionJournal;
   readonly clock: Clock;

@@ -3,7 +3,7 @@
  * `queue-process.ts RPC_URL KEY JOURNAL CRASH_POINT|none TO COUNT`. Prints one line per outcome.
  */
 import { type Address, type Hex, numberToHex } from "viem";
-import { privateKeyToAccount } from "viem/accounts";
+import { accountFromKey } from "../../protocol/signing.ts";
 import { openChain } from "../../chain/rpc.ts";
 import { systemClock } from "../../chain/system-clock.ts";
 import { openTransactionQueue } from "../../chain/transactions/queue.ts";
@@ -21,7 +21,7 @@ const chain = openChain({ url: rpcUrl, clock: systemClock, random: Math.random }
 const journal = await openSqliteJournal(journalPath);
 const queue = await openTransactionQueue({
   client: chain.client,
-  account: privateKeyToAccount(key),
+  account: accountFromKey(key),
   chainId: await chain.client.getChainId(),
   journal,
   clock: systemClock,
