@@ -81,6 +81,8 @@ export interface ProviderJobWire {
   readonly jobId: Hex;
   /** `posted`, `accepted`, `delivered`, `receipted`, `settling`, `settled`, `declining`, `declined`, `forfeited` or `lost`. */
   readonly status: string;
+  /** Usage as last journaled, while the answer runs. */
+  readonly usage?: Usage;
   /** Once the answer ended. */
   readonly statement?: UsageStatementWire;
   /** The answer was cut before its end. */

@@ -44,8 +44,8 @@ export interface AdmissionOptions {
   readonly backendOf: (name: string) => Backend | undefined;
   /** Prices of one of our own offering records, with its model. */
   readonly recordOf: (offeringId: number) => { readonly modelKey: Hex; readonly prices: Prices } | undefined;
-  /** Chain time of the newest block seen, Unix seconds; 0 when none. */
-  readonly chainTime: () => number;
+  /** How far chain time runs ahead of the clock, ms. */
+  readonly aheadMs: () => number;
   readonly isDraining: () => boolean;
   readonly maxAuthorizationSeconds: number;
   /** Least time to the deadline for a new job. */
@@ -142,7 +142,7 @@ export class Admission {
   }
 
   #check(job: OnChainJob, request: CompletionRequest, offering: OfferingConfig): void {
-    const { signer, recordOf, chainTime, clock, minRemainingSeconds } = this.#options;
+    const { signer, recordOf, aheadMs, clock, minRemainingSeconds } = this.#options;
     const record = recordOf(job.offeringId);
     checkJob({
       job,
@@ -154,7 +154,7 @@ export class Admission {
         contextLength: offering.contextLength,
       },
       recordPrices: record?.modelKey === offering.modelKey ? record.prices : undefined,
-      nowSeconds: Math.max(chainTime(), clock.now() / 1000),
+      nowSeconds: (clock.now() + aheadMs()) / 1000,
       minRemainingSeconds,
     });
   }

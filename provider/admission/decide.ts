@@ -32,7 +32,7 @@ export interface JobCheck {
   readonly offered: OfferedModel;
   /** Prices of the record that the job names, when this node knows it as its own. */
   readonly recordPrices: Prices | undefined;
-  /** Later of chain time and wall clock, Unix seconds. */
+  /** Chain time now, Unix seconds. */
   readonly nowSeconds: number;
   /** Least time to the deadline in which a job can be served and settled. */
   readonly minRemainingSeconds: number;

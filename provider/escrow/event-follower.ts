@@ -77,6 +77,7 @@ export class JobEventFollower {
   readonly #topics: ReturnType<typeof topicFilters>;
   #cursor: Cursor | undefined;
   #head: Head | undefined;
+  #aheadMs = 0;
   #cancel: () => void = () => undefined;
   #polling: Promise<void> | undefined;
   #stopped = false;
@@ -92,6 +93,11 @@ export class JobEventFollower {
     return this.#head;
   }
 
+  /** How far chain time runs ahead of our clock, ms; 0 when it does not. Deadlines are in chain time. */
+  get aheadMs(): number {
+    return this.#aheadMs;
+  }
+
   /** Follows until stopped; resolves when the events up to the head of now were told, rejects when the chain cannot be asked. */
   async start(): Promise<void> {
     const text = await this.#options.journal.getValue(this.#cursorKey);
@@ -100,11 +106,10 @@ export class JobEventFollower {
     this.#schedule();
   }
 
-  /** Looks for new blocks at once. */
-  wake(): void {
-    if (this.#stopped) return;
-    this.#cancel();
-    void this.#pollQuietly();
+  /** Looks once more, from now: resolves when the events up to the head of now were told, or could not be. */
+  async catchUp(): Promise<void> {
+    await this.#polling?.catch(() => undefined);
+    await this.#pollQuietly();
   }
 
   /** Stops; resolves when a running poll has ended. */
@@ -143,6 +148,7 @@ export class JobEventFollower {
     const head = await this.#block("latest");
     if (head === undefined) return;
     this.#head = head;
+    this.#aheadMs = Math.max(0, head.timestamp * 1000 - this.#options.clock.now());
     let from = await this.#firstUntold(head);
     while (from <= head.number && !this.#stopped) {
       const to = from + rangeBlocks - 1n < head.number ? from + rangeBlocks - 1n : head.number;

@@ -46,6 +46,8 @@ export interface JobRunnerOptions {
   readonly firstByteMs: number;
   /** Seconds before a job's deadline at which its answer is cut, so that it can still be settled. */
   readonly settleMarginSeconds: number;
+  /** How far chain time runs ahead of the clock, ms. */
+  readonly aheadMs: () => number;
   /** Starts the statistics of one run. */
   readonly begin: (job: AdmittedJob, estimatedInputTokens: number) => StreamStatistics;
   readonly events: RunEvents;
@@ -99,7 +101,7 @@ class Run {
   }
 
   async execute(): Promise<void> {
-    const { live, clock, settleMarginSeconds, events } = this.#options;
+    const { live, clock, settleMarginSeconds, aheadMs, events } = this.#options;
     const { jobId, job, lease, request } = this.#admitted;
     const { response } = this.#target;
     const ended = live.add(jobId, this.#abort);
@@ -108,7 +110,7 @@ class Run {
     };
     response.on("close", onClose);
     if (response.destroyed) onClose();
-    const leftMs = (job.deadline - settleMarginSeconds) * 1000 - clock.now();
+    const leftMs = (job.deadline - settleMarginSeconds) * 1000 - clock.now() - aheadMs();
     const cancelDeadline = clock.after(Math.max(0, leftMs), () => this.#abort.abort("deadline"));
     const statistics = this.#options.begin(this.#admitted, this.#estimatedInput);
     let outcome: RunOutcome = "failed";

@@ -7,6 +7,7 @@ export function jobView(job: ProviderJob): ProviderJobWire {
   return {
     jobId: job.jobId,
     status: job.stage,
+    ...(job.checkpoint === undefined ? {} : { usage: job.checkpoint }),
     ...(job.delivery === undefined ? {} : { statement: statementOf(job.delivery), partial: job.delivery.partial }),
     ...(job.payment === undefined ? {} : { payment: job.payment }),
     ...(job.transactionHash === undefined ? {} : { transactionHash: job.transactionHash }),

@@ -96,7 +96,7 @@ export class ChainSide {
       owner,
       clock,
       intervalMs: heartbeatInterval(settings.heartbeatIntervalMs, rules.timeToLive),
-      chainTime: () => this.chainTime(),
+      aheadMs: () => this.aheadMs(),
       isHealthy: options.isHealthy,
       onBeat: () => metrics.published("heartbeat"),
       onError: (error) => log.fault("heartbeat", error),
@@ -107,6 +107,7 @@ export class ChainSide {
       reader: this.reader,
       escrow: target.escrow,
       clock,
+      aheadMs: () => this.aheadMs(),
       policy: {
         receiptGraceMs: settings.receiptGraceMs,
         settleMarginSeconds: settings.settleMarginSeconds,
@@ -148,6 +149,7 @@ export class ChainSide {
       onEvent: async (event) => await events.take(event),
       onPoll: (error) => {
         queue.poke();
+        this.#settler.wake();
         if (error !== undefined) log.fault("events", error);
       },
     });
@@ -198,9 +200,9 @@ export class ChainSide {
     this.#scheduleReconcile();
   }
 
-  /** Chain time of the newest block seen, Unix seconds; 0 before the first. */
-  chainTime(): number {
-    return this.#follower.head?.timestamp ?? 0;
+  /** How far chain time runs ahead of our clock, ms. */
+  aheadMs(): number {
+    return this.#follower.aheadMs;
   }
 
   /** Number of the newest block seen. */
@@ -234,8 +236,9 @@ export class ChainSide {
     await this.#publication.request();
   }
 
-  /** Declines every posted job that was not begun. */
+  /** Declines every posted job that was not begun, those of the last moment too. */
   async declineUnbegun(): Promise<void> {
+    await this.#follower.catchUp();
     await this.#changeAll("posted", (job) => ({ ...job, stage: "declining", reason: "draining" }));
   }
 

@@ -162,13 +162,16 @@ export class ProviderNode {
     log.info("draining", { running: this.#live.size, open: this.#book.openJobs().length });
     const side = this.#services?.side;
     if (side !== undefined) {
-      await side.declineUnbegun();
+      await this.#within(settings.drainMs, async () => await side.declineUnbegun());
       await this.#within(settings.drainMs, async () => await this.#live.allEnded());
       this.#live.abortAll("drain");
       await this.#live.allEnded();
       // A gateway signs as soon as its stream has ended; one that has not by now may be gone.
       await this.#within(Math.min(lastReceiptsMs, settings.drainMs), async () => await this.#settled());
-      await side.claimDelivered();
+      await this.#within(lastClaimsMs, async () => {
+        await side.declineUnbegun();
+        await side.claimDelivered();
+      });
       await this.#within(lastClaimsMs, async () => await this.#settled());
     }
     const left = this.#book.openJobs().length;
@@ -264,7 +267,7 @@ export class ProviderNode {
       offeringOf: (model) => this.#offerings().get(model),
       backendOf: (name) => this.#backends.get(name),
       recordOf: (offeringId) => side.record(offeringId),
-      chainTime: () => side.chainTime(),
+      aheadMs: () => side.aheadMs(),
       isDraining: () => this.#isDraining,
       maxAuthorizationSeconds,
       minRemainingSeconds: settleMarginSeconds + minJobSeconds,
@@ -274,6 +277,7 @@ export class ProviderNode {
       idleMs: backendIdleMs,
       firstByteMs: backendFirstByteMs,
       settleMarginSeconds,
+      aheadMs: () => side.aheadMs(),
       begin: (job, estimatedInputTokens) => {
         const model = this.#board.of(this.#boardEntry(job.offering));
         this.#changed();

@@ -22,8 +22,8 @@ export interface HeartbeatOptions {
   readonly owner: Address;
   readonly clock: Clock;
   readonly intervalMs: number;
-  /** Chain time of the newest block seen, Unix seconds; 0 when none. */
-  readonly chainTime: () => number;
+  /** How far chain time runs ahead of the clock, ms. */
+  readonly aheadMs: () => number;
   /** Whether the node could serve a request now. */
   readonly isHealthy: () => boolean;
   /** Called with what went wrong. */
@@ -59,7 +59,7 @@ export class Heartbeat {
   }
 
   #now(): number {
-    return Math.max(this.#options.chainTime(), this.#options.clock.now() / 1000);
+    return (this.#options.clock.now() + this.#options.aheadMs()) / 1000;
   }
 
   #schedule(delayMs: number): void {

@@ -19,10 +19,10 @@ export type NextStep =
 
 const none: NextStep = { kind: "none" };
 
-/** The next step of a job. Pure. */
-export function nextStep(job: ProviderJob, nowMs: number, policy: SettlementPolicy): NextStep {
+/** The next step of a job. Pure. `aheadMs`: how far chain time, in which deadlines are, runs ahead of `nowMs`. */
+export function nextStep(job: ProviderJob, nowMs: number, policy: SettlementPolicy, aheadMs = 0): NextStep {
   if (isTerminal(job.stage)) return none;
-  const dueAt = dueTime(job, policy);
+  const dueAt = dueTime(job, policy, aheadMs);
   if (dueAt === undefined) return none;
   const untilMs = Math.max(dueAt.atMs, job.retryAt ?? 0);
   return nowMs >= untilMs ? { kind: "act", action: dueAt.action } : { kind: "wait", untilMs };
@@ -31,8 +31,9 @@ export function nextStep(job: ProviderJob, nowMs: number, policy: SettlementPoli
 function dueTime(
   job: ProviderJob,
   policy: SettlementPolicy,
+  aheadMs: number,
 ): { readonly atMs: number; readonly action: SettlementAction } | undefined {
-  const latestMs = (job.deadline - policy.settleMarginSeconds) * 1000;
+  const latestMs = (job.deadline - policy.settleMarginSeconds) * 1000 - aheadMs;
   switch (job.stage) {
     case "posted":
       return { atMs: Math.min(job.seenAt + policy.unfetchedDeclineMs, latestMs), action: "decline" };

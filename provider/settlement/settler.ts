@@ -25,6 +25,8 @@ export interface SettlerOptions {
   readonly reader: JobReader;
   readonly escrow: Address;
   readonly clock: Clock;
+  /** How far chain time runs ahead of the clock, ms. */
+  readonly aheadMs: () => number;
   readonly policy: SettlementPolicy;
   /** Most completions of one transaction. */
   readonly batch: number;
@@ -64,6 +66,11 @@ export class Settler {
   async start(): Promise<void> {
     await this.#resume();
     this.#stopListening = this.#options.book.onChange(() => this.#look());
+    this.#look();
+  }
+
+  /** Looks again: time on chain may have moved. */
+  wake(): void {
     this.#look();
   }
 
@@ -114,7 +121,7 @@ export class Settler {
   }
 
   #lookNow(): void {
-    const { book, clock, policy, batch, windowMs } = this.#options;
+    const { book, clock, policy, batch, windowMs, aheadMs } = this.#options;
     this.#cancelTimer();
     const now = clock.now();
     let nextAt = Number.POSITIVE_INFINITY;
@@ -122,7 +129,7 @@ export class Settler {
     const together: SettlementItem[] = [];
     const open = book.openJobs();
     for (const job of open) {
-      const step = nextStep(job, now, policy);
+      const step = nextStep(job, now, policy, aheadMs());
       if (step.kind === "wait") nextAt = Math.min(nextAt, step.untilMs);
       if (step.kind !== "act") continue;
       // An item that failed once goes alone, so that it spoils no batch.
@@ -244,7 +251,7 @@ export class Settler {
 
   /** A transaction had no effect on a job: the chain says why, not the error's text. */
   async #verify(job: ProviderJob, outcome: TransactionOutcome): Promise<void> {
-    const { reader, clock, events } = this.#options;
+    const { reader, clock, aheadMs, events } = this.#options;
     let onChain: Awaited<ReturnType<typeof reader.read>>;
     try {
       onChain = await reader.read(job.jobId);
@@ -259,7 +266,7 @@ export class Settler {
       return;
     }
     // A job that the chain forgot (a reorganisation) may come back until its time is over.
-    if (onChain === undefined && clock.now() > job.deadline * 1000) {
+    if (onChain === undefined && clock.now() + aheadMs() > job.deadline * 1000) {
       await this.lost(job.jobId, "unknown_on_chain");
       return;
     }

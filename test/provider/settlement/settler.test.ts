@@ -121,6 +121,7 @@ describe("Settler", () => {
       },
       escrow,
       clock,
+      aheadMs: () => 0,
       policy: { receiptGraceMs: 60_000, settleMarginSeconds: 10, unfetchedDeclineMs: 30_000 },
       batch: 20,
       windowMs,
