@@ -181,8 +181,8 @@ export class TestMarket {
     });
   }
 
-  /** Completes a job, with the client's receipt when a client is given. */
-  async complete(jobId: Hex, provider: Address, usage: Usage, client?: Actor): Promise<number> {
+  /** Completes a job, with the client's receipt when a client is given; sent by the provider's owner or another of its keys. */
+  async complete(jobId: Hex, provider: Address, usage: Usage, client?: Actor, sender = provider): Promise<number> {
     const responseHash = bodyHash(jobId);
     const { chainId, escrow } = this.deployment;
     const signature =
@@ -192,7 +192,7 @@ export class TestMarket {
             receiptTypedData({ chainId, escrow }, { jobId, provider: getAddress(provider), usage, responseHash }),
           );
     const amounts = { inputTokens: BigInt(usage.inputTokens), outputTokens: BigInt(usage.outputTokens) };
-    return await this.escrow(provider, "completeJob", [jobId, amounts, responseHash, signature]);
+    return await this.escrow(sender, "completeJob", [jobId, amounts, responseHash, signature]);
   }
 
   /** Slashes a job after its deadline with the provider's own acknowledgement. */
