@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { decodeEventLog, recoverTypedDataAddress } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
@@ -335,7 +336,7 @@ describe("a job at a provider node", () => {
         isPlayed = true;
       });
       // Nobody reads: the script cannot come to its end until somebody does.
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await delay(300);
       expect(isPlayed).to.equal(false);
       const seen = await readStream(response);
       expect(seen.isCut).to.equal(false);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { recoverTypedDataAddress } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
@@ -131,7 +132,13 @@ describe("a node's status over HTTP", () => {
   before(async () => {
     market = await startMarket();
     backend = await startScriptedBackend(goodStream(["Hi"]));
-    node = await startNode({ market, backendUrl: backend.url, key: await market.providerKey() });
+    node = await startNode({
+      market,
+      backendUrl: backend.url,
+      key: await market.providerKey(),
+      environment: { T4T_MAX_CONCURRENT_JOBS: "20" },
+      dependencies: { probeRhythm: { healthyMs: 50, suspectMs: 50, suspectMaxMs: 50 } },
+    });
   });
 
   after(async () => {
@@ -179,8 +186,12 @@ describe("a node's status over HTTP", () => {
     expect((await status()).models[0]?.maxInputTps).to.equal(undefined);
     expect(await gauge()).to.equal(false);
     for (let turn = 0; turn < 5; turn += 1) {
-      const prefill = new Promise((resolve) => setTimeout(resolve, 20));
-      backend.use([streamHead, hold(prefill), chunk(delta("a") + stopChunk + usageChunk(1_000, 1) + doneChunk), end]);
+      backend.use(() => [
+        streamHead,
+        hold(delay(20)),
+        chunk(delta("a") + stopChunk + usageChunk(1_000, 1) + doneChunk),
+        end,
+      ]);
       await runJob(market.client, node);
     }
     const measured = (await status()).models[0];
