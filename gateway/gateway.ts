@@ -25,7 +25,7 @@ import { JobService } from "./jobs/job-service.ts";
 import { JobStore } from "./jobs/job-store.ts";
 import { ProviderDesk } from "./jobs/provider-desk.ts";
 import { chainUnavailableError } from "./jobs/request-errors.ts";
-import type { RequestContext } from "./jobs/request-run.ts";
+import type { RequestContext } from "./jobs/request-context.ts";
 import { anyModelLine, type Grant } from "./jobs/selection.ts";
 import { Settlement } from "./jobs/settlement.ts";
 import { answerCompletion, type CompletionRouteOptions } from "./openai/completion-routes.ts";
@@ -452,7 +452,7 @@ export class Gateway {
     this.#lines.drain();
     await this.#within(drainMs, async () => await this.#service.idle());
     this.#service.cancelAll();
-    await this.#within(lastReceiptsMs, async () => {
+    await this.#within(Math.min(lastReceiptsMs, drainMs), async () => {
       await this.#service.idle();
       await this.#settlement.idle();
     });

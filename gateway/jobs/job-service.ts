@@ -8,7 +8,8 @@ import type { JobRecord } from "./job-record.ts";
 import type { JobRequest } from "./job-request.ts";
 import type { JobStore } from "./job-store.ts";
 import { chainUnavailableError, drainingError } from "./request-errors.ts";
-import { type RequestContext, runRequest } from "./request-run.ts";
+import type { RequestContext } from "./request-context.ts";
+import { runRequest } from "./request-run.ts";
 import { WaitBudgets } from "./wait-budgets.ts";
 
 /** Options of `JobService`. Times in ms. */

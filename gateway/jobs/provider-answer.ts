@@ -22,6 +22,8 @@ export type ProviderResult =
       readonly reason: string;
       readonly message: string | undefined;
       readonly timedOut: boolean;
+      /** A kept connection was closed under the request before a head came. */
+      readonly staleConnection: boolean;
     } & Seen)
   /** We gave up because the client went. */
   | ({ readonly kind: "aborted" } & Seen);
@@ -67,6 +69,11 @@ export interface ProviderCall {
   readonly stream: AnswerStreamOptions | undefined;
   /** Until the head of the answer. */
   readonly headTimeoutMs: number;
+  /**
+   * For an answer whose head comes only when all of it is there: asked at this rhythm whether the provider still works on it. No
+   * twice in a row ends the wait.
+   */
+  readonly probe?: { readonly everyMs: number; isWorking(): Promise<boolean> };
   readonly idleTimeoutMs: number;
   /** For the statement, after the client has its answer. */
   readonly statementTimeoutMs: number;
@@ -102,6 +109,7 @@ class ProviderAnswer {
   #parts: Buffer[] = [];
   #partsLength = 0;
   #cancelStatement: () => void = () => undefined;
+  #cancelProbe: () => void = () => undefined;
 
   constructor(call: ProviderCall, listener: ProviderAnswerListener) {
     this.#call = call;
@@ -118,6 +126,7 @@ class ProviderAnswer {
       if (this.#over) return;
       this.#over = true;
       this.#cancelStatement();
+      this.#cancelProbe();
       this.#call.signal.removeEventListener("abort", onAbort);
       resolve(result);
     };
@@ -143,7 +152,22 @@ class ProviderAnswer {
         onError: (error) => this.#onError(error),
       },
     );
+    this.#scheduleProbe(0);
     return await promise;
+  }
+
+  #scheduleProbe(failures: number): void {
+    const { probe, clock } = this.#call;
+    if (probe === undefined) return;
+    this.#cancelProbe = clock.after(probe.everyMs, () => void this.#probe(failures));
+  }
+
+  async #probe(failures: number): Promise<void> {
+    const isWorking = (await this.#call.probe?.isWorking().catch(() => false)) === true;
+    if (this.#over || this.#status !== 0) return;
+    if (isWorking) this.#scheduleProbe(0);
+    else if (failures === 0) this.#scheduleProbe(1);
+    else this.#exchange?.abort("head_timeout");
   }
 
   #onHead(status: number, headers: IncomingHttpHeaders): void {
@@ -251,6 +275,7 @@ class ProviderAnswer {
       reason: error.failure,
       message: undefined,
       timedOut: error.failure === "head_timeout" || error.failure === "idle_timeout",
+      staleConnection: this.#status === 0 && error.wasReused,
       ...this.#seen(),
     });
   }
@@ -273,7 +298,7 @@ class ProviderAnswer {
   }
 
   #fault(reason: string, message?: string): void {
-    this.#settle({ kind: "fault", reason, message, timedOut: false, ...this.#seen() });
+    this.#settle({ kind: "fault", reason, message, timedOut: false, staleConnection: false, ...this.#seen() });
     this.#exchange?.abort();
   }
 

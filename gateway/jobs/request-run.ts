@@ -1,28 +1,22 @@
 import type { Address, Hex } from "viem";
-import type { PrivateKeyAccount } from "viem/accounts";
-import { bodyHash } from "../../protocol/body-hash.ts";
-import type { Clock } from "../../protocol/clock.ts";
 import { T4tError } from "../../protocol/errors.ts";
-import { authorizationTypedData, type MessageDomain } from "../../protocol/messages.ts";
 import type { ProgressEvent } from "../../protocol/progress.ts";
-import type { Usage } from "../../protocol/usage.ts";
-import { encodeAuthorization, wireHeaders } from "../../protocol/wire.ts";
-import type { CapacityLines, WaitOutcome } from "../capacity/capacity-lines.ts";
-import { upstreamBody } from "../openai/upstream-body.ts";
+import type { WaitOutcome } from "../capacity/capacity-lines.ts";
 import type { StreamOutcome } from "../routing/statistics/outcomes.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { Candidate } from "../routing/types.ts";
-import type { ProviderConnections } from "../upstream/connections.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
 import type { AnswerSink } from "./answer-sink.ts";
-import type { ChainTime } from "./chain-time.ts";
-import type { EscrowCalls, EscrowTerms, PostOutcome, PostRefusal } from "./escrow-calls.ts";
+import type { PostOutcome, PostRefusal } from "./escrow-calls.ts";
 import { candidateOf, type EscrowPlan, inputBoundAt, outputBoundAt } from "./escrow-plan.ts";
-import type { AttemptDocument, PartialObservation } from "./job-document.ts";
+import type { PartialObservation } from "./job-document.ts";
+import { JobPosting, type Posted } from "./job-posting.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { JobRequest } from "./job-request.ts";
-import { askProvider, type ProviderResult, type Seen } from "./provider-answer.ts";
-import { isAcknowledgement } from "./provider-signatures.ts";
+import { askProvider, type ProviderAnswerListener, type ProviderResult, type Seen } from "./provider-answer.ts";
+import { providerCall } from "./provider-call.ts";
+import type { ProviderSigners } from "./provider-signatures.ts";
+import { type RequestContext, signersOf } from "./request-context.ts";
 import {
   chainUnavailableError,
   deadlineError,
@@ -35,65 +29,8 @@ import {
   unfundedWalletError,
   waitError,
 } from "./request-errors.ts";
-import { anyModelLine, type Grant, maxTokensFor, type SelectionSources, Selector } from "./selection.ts";
-import type { Settlement } from "./settlement.ts";
-import type { Treasury } from "./treasury.ts";
+import { anyModelLine, type Grant, Selector } from "./selection.ts";
 import { outputTokensAtMost, type UsageBounds } from "./usage-check.ts";
-
-/** Times and bounds of one request. Times in ms unless named otherwise. */
-export interface RequestLimits {
-  /** Seconds of chain time that a job may take. */
-  readonly deadlineSeconds: number;
-  readonly ackTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  readonly statementTimeoutMs: number;
-  readonly maxAnswerBytes: number;
-  /** Jobs that one request may post. */
-  readonly maxAttempts: number;
-  /** How long a provider that said it is full counts as full. */
-  readonly fullForMs: number;
-}
-
-/** What one request's life needs of the gateway. */
-export interface RequestContext extends SelectionSources {
-  readonly lines: CapacityLines<Grant>;
-  readonly calls: Pick<EscrowCalls, "jobIdOf" | "post">;
-  readonly treasury: Pick<Treasury, "topUp">;
-  readonly chainTime: ChainTime;
-  readonly terms: () => EscrowTerms;
-  readonly account: PrivateKeyAccount;
-  readonly domain: MessageDomain;
-  readonly connections: ProviderConnections;
-  readonly settlement: Settlement;
-  readonly limits: RequestLimits;
-  readonly observer: RequestObserver;
-  /** A fresh client nonce. */
-  nextNonce(): Promise<bigint>;
-  /** A post was mined: the index has something to read. */
-  posted(): void;
-  /** Whether the wallet has ETH for gas. */
-  hasGas(): Promise<boolean>;
-  readonly clock: Clock;
-}
-
-/** Told of what happens, for metrics and logs. All words are bounded. */
-export interface RequestObserver {
-  waited(model: string | undefined, outcome: WaitOutcome<unknown>["kind"], waitedMs: number): void;
-  attemptFailed(jobId: Hex, provider: Address, reason: string): void;
-  firstByte(modelId: string, sinceArrivalMs: number, sinceSentMs: number): void;
-  /** @param generatingMs From the first content to the end; undefined when it was not streamed. */
-  delivered(modelId: string, usage: Usage, generatingMs: number | undefined): void;
-}
-
-/** Seconds that an authorisation is good for. */
-const authorizationSeconds = 120;
-/** Seconds that a deadline keeps from the bounds of the escrow, as the block that mines it has another time. */
-const deadlineMarginSeconds = 30;
-
-interface Posted {
-  readonly outcome: PostOutcome;
-  readonly jobId: Hex;
-}
 
 /** How often a provider without a place for a job that the index or the chain gave it is asked again. */
 const maxBusyRefusals = 1;
@@ -125,10 +62,7 @@ class RequestRun {
   #waitedMs = 0;
   /** Jobs that came onto the chain. */
   #jobs = 0;
-  /** Transactions handed to the queue, each under a key of its own. */
-  #postings = 0;
-  /** A transaction was handed over and its end is not known: it may still come onto the chain, even after a restart. */
-  #postUndecided = false;
+  readonly #posting: JobPosting;
   /** The newest failure of a provider: what the client is told when nobody is left. */
   #failure: T4tError | undefined;
   /** Ms from the first content to the end of the newest answer. */
@@ -142,6 +76,13 @@ class RequestRun {
     this.#sink = sink;
     this.#signal = signal;
     this.#selector = new Selector(context, request);
+    this.#posting = new JobPosting({
+      context,
+      request,
+      record,
+      tell: (event) => this.#tell(event),
+      leftMs: () => this.#leftMs,
+    });
   }
 
   async run(): Promise<void> {
@@ -156,7 +97,8 @@ class RequestRun {
       );
     } finally {
       this.#record.active = false;
-      this.#record.saveSoon();
+      // A request that nobody was asked for leaves nothing to remember, and may come by the thousand.
+      if (this.#record.document.attempts.length > 0 || this.#record.document.source === "jobs") this.#record.saveSoon();
     }
   }
 
@@ -247,7 +189,7 @@ class RequestRun {
     });
     let posted: Posted;
     try {
-      posted = await this.#post(plan);
+      posted = await this.#posting.post(plan);
     } catch (error) {
       this.#giveBack(grant, "aborted");
       throw error;
@@ -302,76 +244,7 @@ class RequestRun {
 
   // ------------------------------------------------------------------------------------------------------------ posting
 
-  /** Posts, correcting what can be corrected: a deadline out of bounds, an empty escrow account. */
-  async #post(plan: EscrowPlan): Promise<Posted> {
-    const { calls, treasury, limits, chainTime } = this.#context;
-    const { jobId, nonce } = await this.#nextJob();
-    const terms = this.#context.terms();
-    let deadline =
-      chainTime.nowSeconds() +
-      clamp(
-        limits.deadlineSeconds,
-        terms.minDuration + deadlineMarginSeconds,
-        terms.maxDuration - deadlineMarginSeconds,
-      );
-    this.#tell({
-      type: "posting_job",
-      model: plan.modelId,
-      candidates: plan.candidates.map(({ provider }) => provider),
-      maxPayment: String(plan.maxPayment),
-    });
-    let toppedUp = false;
-    let deadlineCorrected = false;
-    for (;;) {
-      this.#postings += 1;
-      const key = `post:${jobId}:${this.#postings}`;
-      this.#record.updateAttempt(jobId, {
-        state: "posting",
-        postKey: key,
-        modelId: plan.modelId,
-        candidates: plan.candidates.map(({ provider }) => provider),
-        maxPayment: String(plan.maxPayment),
-        deadline,
-      });
-      // What is about to be sent must be known after a crash.
-      await this.#record.save();
-      this.#postUndecided = true;
-      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs: Math.max(1, this.#leftMs) });
-      this.#postUndecided = false;
-      if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
-        deadlineCorrected = true;
-        deadline = clamp(deadline, outcome.earliest + deadlineMarginSeconds, outcome.latest - deadlineMarginSeconds);
-        continue;
-      }
-      if (outcome.kind === "insufficient_balance" && !toppedUp) {
-        toppedUp = true;
-        if (await treasury.topUp(outcome.required)) continue;
-      }
-      return { outcome, jobId };
-    }
-  }
-
-  /** The job of this attempt: one that was never posted is used again, so that a refusal of the chain costs no new id. */
-  async #nextJob(): Promise<{ readonly jobId: Hex; readonly nonce: bigint }> {
-    const last = this.#record.document.attempts.at(-1);
-    if (last?.state === "posting") return { jobId: last.jobId, nonce: BigInt(last.nonce) };
-    const nonce = last === undefined ? this.#request.nonce : await this.#context.nextNonce();
-    const jobId = last === undefined ? this.#request.id : this.#context.calls.jobIdOf(nonce);
-    const attempt: AttemptDocument = {
-      jobId,
-      nonce: String(nonce),
-      state: "posting",
-      modelId: "",
-      candidates: [],
-      maxPayment: "0",
-      deadline: 0,
-    };
-    this.#record.addAttempt(attempt);
-    return { jobId, nonce };
-  }
-
   async #notPosted(outcome: Exclude<PostOutcome, { kind: "posted" }>, plan: EscrowPlan): Promise<Next> {
-    const { statistics, limits } = this.#context;
     if (this.#signal.aborted) return this.#gone();
     switch (outcome.kind) {
       case "refused":
@@ -410,78 +283,51 @@ class RequestRun {
   // ------------------------------------------------------------------------------------------------------------- asking
 
   async #ask(jobId: Hex, candidate: Candidate, lease: Lease, blockNumber: number): Promise<Next> {
-    const { clock, limits, connections, observer, account, domain, chainTime } = this.#context;
-    const { completion, requestId } = this.#request;
+    const { clock, observer } = this.#context;
     const endpoint = parseEndpoint(candidate.endpoint, this.#context.allowPrivateEndpoints);
     if (typeof endpoint === "string") {
       lease.end({ outcome: "fault", durationMs: 0 });
       return this.#providerFailed(jobId, candidate.provider, `endpoint_${endpoint}`, false);
     }
-    const body = upstreamBody(completion, {
-      modelId: candidate.modelId,
-      maxTokens: maxTokensFor(this.#request, candidate, this.#context.escrow()),
+    const { call, requestHash } = await providerCall(this.#context, {
+      request: this.#request,
+      jobId,
+      candidate,
+      endpoint,
+      blockNumber,
+      leftMs: this.#leftMs,
+      chunkId: this.#sink.chunkId,
+      signal: this.#signal,
     });
-    const requestHash = bodyHash(body);
-    const expiresAt = chainTime.nowSeconds() + authorizationSeconds;
-    const signature = await account.signTypedData(authorizationTypedData(domain, { jobId, requestHash, expiresAt }));
     this.#record.updateAttempt(jobId, { sent: true, requestHash });
     const sentAt = clock.monotonic();
     let firstByteAt: number | undefined;
-    const path = completion.kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
-    const result = await askProvider(
-      {
-        pool: connections.poolFor(endpoint.origin),
-        path: `${endpoint.basePath}${path}`,
-        headers: {
-          "content-type": "application/json",
-          accept: completion.stream ? "text/event-stream" : "application/json",
-          [wireHeaders.jobId]: jobId,
-          [wireHeaders.authorization]: encodeAuthorization({ expiresAt, signature }),
-          [wireHeaders.blockNumber]: String(blockNumber),
-          [wireHeaders.requestId]: requestId,
-        },
-        body,
-        stream: completion.stream
-          ? {
-              kind: completion.kind,
-              choices: completion.choices,
-              includeUsage: completion.includeUsage,
-              id: this.#sink.chunkId,
-            }
-          : undefined,
-        headTimeoutMs: Math.max(1, Math.min(this.#leftMs, completion.stream ? limits.ackTimeoutMs : this.#leftMs)),
-        idleTimeoutMs: limits.idleTimeoutMs,
-        statementTimeoutMs: limits.statementTimeoutMs,
-        maxAnswerBytes: limits.maxAnswerBytes,
-        verifyAcknowledgement: async (acknowledgement) =>
-          await isAcknowledgement(domain, this.#signers(candidate.provider), { jobId, requestHash }, acknowledgement),
-        clock,
-        signal: this.#signal,
+    const listener: ProviderAnswerListener = {
+      acknowledged: (acknowledgement) => {
+        this.#record.updateAttempt(jobId, { state: "acknowledged", acknowledgement });
+        this.#record.saveSoon();
+        this.#tell({ type: "provider_acked", jobId, provider: candidate.provider });
       },
-      {
-        acknowledged: (acknowledgement) => {
-          this.#record.updateAttempt(jobId, { state: "acknowledged", acknowledgement });
-          this.#record.saveSoon();
-          this.#tell({ type: "provider_acked", jobId, provider: candidate.provider });
-        },
-        start: () => {
-          firstByteAt = clock.monotonic();
-          lease.firstToken(firstByteAt - sentAt);
-          observer.firstByte(candidate.modelId, firstByteAt - this.#request.arrivedAt, firstByteAt - sentAt);
-          this.#sink.start({ jobId, provider: candidate.provider });
-        },
-        write: (bytes) => this.#sink.write(bytes),
-        onDrain: (callback) => this.#sink.onDrain(callback),
-        done: () => this.#sink.end(),
+      start: () => {
+        firstByteAt = clock.monotonic();
+        lease.firstToken(firstByteAt - sentAt);
+        observer.firstByte(candidate.modelId, firstByteAt - this.#request.arrivedAt, firstByteAt - sentAt);
+        this.#sink.start({ jobId, provider: candidate.provider });
       },
-    );
+      write: (bytes) => this.#sink.write(bytes),
+      onDrain: (callback) => this.#sink.onDrain(callback),
+      done: () => this.#sink.end(),
+    };
+    let result = await askProvider(call, listener);
+    // An idle connection that the provider closed says nothing of the provider; the job id keeps it from running twice.
+    if (result.kind === "fault" && result.staleConnection) result = await askProvider(call, listener);
     const endedAt = clock.monotonic();
     if (firstByteAt !== undefined) this.#generatingMs = endedAt - firstByteAt;
     return await this.#answered(jobId, candidate, lease, result, endedAt - sentAt);
   }
 
-  #signers(provider: Address): { readonly provider: Address; readonly operator: Address } {
-    return { provider, operator: this.#context.published()?.snapshot.provider(provider)?.operator ?? provider };
+  #signers(provider: Address): ProviderSigners {
+    return signersOf(this.#context, provider);
   }
 
   async #answered(
@@ -623,11 +469,8 @@ class RequestRun {
   /** An attempt that never came to a post has nothing on chain: its last transaction was refused, or never made. */
   #closeUnposted(): void {
     const last = this.#record.document.attempts.at(-1);
-    if (last?.state === "posting" && !this.#postUndecided)
+    if (last?.state === "posting" && !this.#posting.undecided) {
       this.#record.updateAttempt(last.jobId, { state: "not_posted" });
+    }
   }
-}
-
-function clamp(value: number, least: number, most: number): number {
-  return Math.max(least, Math.min(most, value));
 }

@@ -6,9 +6,9 @@ import { select } from "../routing/select.ts";
 import type { RoutingState } from "../routing/state.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { PostHandle } from "../routing/statistics/posts.ts";
-import type { Candidate, RoutingRequest, Selection } from "../routing/types.ts";
+import type { RoutingRequest, Selection } from "../routing/types.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
-import { type EscrowPlan, type EscrowPolicy, maxTokensAt, planEscrow } from "./escrow-plan.ts";
+import { type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts";
 import type { GatewayStatistics } from "./gateway-statistics.ts";
 import type { JobRequest } from "./job-request.ts";
 
@@ -128,11 +128,6 @@ export class Selector {
     const { completion } = this.#request;
     return completion.maxTokens ?? Math.min(likelyOutputTokens, this.#sources.escrow().defaultMaxOutputTokens);
   }
-}
-
-/** Most tokens of one choice at the chosen candidate. */
-export function maxTokensFor(request: JobRequest, candidate: Candidate, policy: EscrowPolicy): number {
-  return maxTokensAt(request.completion, candidate.contextLength, policy);
 }
 
 const contextLengths = new WeakMap<RegistrySnapshot, Map<string, readonly number[]>>();

@@ -35,6 +35,9 @@ const partPausesMs: readonly number[] = [50, 200, 500, 1000, 2000, 4000];
 /** The same for a receipt that could not be handed over. */
 const receiptPausesMs: readonly number[] = [100, 500, 2000];
 
+/** A provider's words for a job whose answer is, or was just, being made. */
+const workingStates: ReadonlySet<string> = new Set(["accepted", "delivered", "receipted", "settling", "settled"]);
+
 /** What follows an answer: agree with the provider on what was delivered, sign it, hand the receipt over. Off the client's path. */
 export class Settlement {
   readonly #options: SettlementOptions;
@@ -78,6 +81,12 @@ export class Settlement {
   /** The client went, or the answer broke, in the middle: agrees on the part that was delivered, in the background. */
   agreeOnPart(record: JobRecord, jobId: Hex, signers: ProviderSigners): void {
     this.#track(this.#agreeOnPart(record, jobId, signers));
+  }
+
+  /** Whether a provider says that it has the job in hand. */
+  async isWorking(endpoint: string, jobId: Hex): Promise<boolean> {
+    const state = await this.#options.desk.stateOf(endpoint, jobId);
+    return state !== undefined && workingStates.has(state.status);
   }
 
   /** One try to agree on a part; false when the provider has no statement (yet). */

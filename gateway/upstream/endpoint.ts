@@ -15,6 +15,8 @@ export type EndpointRefusal = "malformed" | "scheme" | "credentials" | "private_
 /** Ports below 1024 on which HTTP is at home; a request to any other could be made to speak to a mail or directory server. */
 const allowedLowPorts = new Set(["", "80", "443"]);
 const maxEndpointLength = 2048;
+const maxParsed = 10_000;
+const parsed = new Map<string, Endpoint | EndpointRefusal>();
 
 /**
  * Reads the endpoint that a stranger published on chain. Only http and https, no credentials, query or fragment; without
@@ -22,6 +24,17 @@ const maxEndpointLength = 2048;
  * checked once more at the moment of connecting.
  */
 export function parseEndpoint(text: string, allowPrivate: boolean): Endpoint | EndpointRefusal {
+  const key = `${allowPrivate ? "all" : "public"} ${text}`;
+  const known = parsed.get(key);
+  if (known !== undefined) return known;
+  const result = parse(text, allowPrivate);
+  // Every selection looks at some: a bounded memory, emptied rather than kept in order.
+  if (parsed.size >= maxParsed) parsed.clear();
+  parsed.set(key, result);
+  return result;
+}
+
+function parse(text: string, allowPrivate: boolean): Endpoint | EndpointRefusal {
   if (text.length > maxEndpointLength || !URL.canParse(text)) return "malformed";
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return "scheme";

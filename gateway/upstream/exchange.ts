@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Dispatcher, Pool } from "undici";
+import { type Dispatcher, errors, type Pool } from "undici";
 import { ClosedAddressError } from "./guarded-lookup.ts";
 
 /** How an exchange with a provider failed. A bounded word: also a metric label. */
@@ -17,10 +17,13 @@ export type ExchangeFailure =
 export class ExchangeError extends Error {
   override readonly name = "ExchangeError";
   readonly failure: ExchangeFailure;
+  /** The connection had served an earlier exchange and was closed under this one: most likely for having been idle. */
+  readonly wasReused: boolean;
 
-  constructor(failure: ExchangeFailure, options?: ErrorOptions) {
-    super(`exchange with the provider: ${failure}`, options);
+  constructor(failure: ExchangeFailure, options: ErrorOptions & { readonly wasReused?: boolean } = {}) {
+    super(`exchange with the provider: ${failure}`, options.cause === undefined ? undefined : { cause: options.cause });
     this.failure = failure;
+    this.wasReused = options.wasReused === true;
   }
 }
 
@@ -65,7 +68,7 @@ export function startExchange(pool: Pool, request: ExchangeRequest, handler: Exc
   const fail = (failure: ExchangeFailure, cause?: unknown): void => {
     if (over) return;
     over = true;
-    const error = new ExchangeError(failure, cause === undefined ? undefined : { cause });
+    const error = new ExchangeError(failure, { cause, wasReused: failure === "cut" && servedBefore(cause) });
     if (returned) handler.onError(error);
     else queueMicrotask(() => handler.onError(error));
   };
@@ -121,6 +124,11 @@ export function startExchange(pool: Pool, request: ExchangeRequest, handler: Exc
       controller?.resume();
     },
   };
+}
+
+/** undici says of a closed socket what was read from it: before an answer's head only an earlier exchange can have. */
+function servedBefore(error: unknown): boolean {
+  return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0;
 }
 
 function classify(error: Error): ExchangeFailure {

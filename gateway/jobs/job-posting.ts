@@ -1,0 +1,116 @@
+import type { Hex } from "viem";
+import type { ProgressEvent } from "../../protocol/progress.ts";
+import type { PostOutcome } from "./escrow-calls.ts";
+import type { EscrowPlan } from "./escrow-plan.ts";
+import type { AttemptDocument } from "./job-document.ts";
+import type { JobRecord } from "./job-record.ts";
+import type { JobRequest } from "./job-request.ts";
+import type { RequestContext } from "./request-context.ts";
+
+/** How one post went, and under which id. */
+export interface Posted {
+  readonly outcome: PostOutcome;
+  readonly jobId: Hex;
+}
+
+/** What posting needs of the request that it posts for. */
+export interface JobPostingParts {
+  readonly context: RequestContext;
+  readonly request: JobRequest;
+  readonly record: JobRecord;
+  readonly tell: (event: ProgressEvent) => void;
+  /** Ms that the request still has. */
+  readonly leftMs: () => number;
+}
+
+/** Seconds that a deadline keeps from the bounds of the escrow, as the block that mines it has another time. */
+const deadlineMarginSeconds = 30;
+
+/** Puts one request's jobs onto the chain. */
+export class JobPosting {
+  readonly #parts: JobPostingParts;
+  /** Transactions handed to the queue, each under a key of its own. */
+  #postings = 0;
+  #undecided = false;
+
+  constructor(parts: JobPostingParts) {
+    this.#parts = parts;
+  }
+
+  /** A transaction was handed over and its end is not known: it may still come onto the chain, even after a restart. */
+  get undecided(): boolean {
+    return this.#undecided;
+  }
+
+  /** Posts, correcting what can be corrected: a deadline out of bounds, an empty escrow account. */
+  async post(plan: EscrowPlan): Promise<Posted> {
+    const { calls, treasury, limits, chainTime } = this.#parts.context;
+    const { jobId, nonce } = await this.#nextJob();
+    const terms = this.#parts.context.terms();
+    let deadline =
+      chainTime.nowSeconds() +
+      clamp(
+        limits.deadlineSeconds,
+        terms.minDuration + deadlineMarginSeconds,
+        terms.maxDuration - deadlineMarginSeconds,
+      );
+    this.#parts.tell({
+      type: "posting_job",
+      model: plan.modelId,
+      candidates: plan.candidates.map(({ provider }) => provider),
+      maxPayment: String(plan.maxPayment),
+    });
+    let toppedUp = false;
+    let deadlineCorrected = false;
+    for (;;) {
+      this.#postings += 1;
+      const key = `post:${jobId}:${this.#postings}`;
+      this.#parts.record.updateAttempt(jobId, {
+        state: "posting",
+        postKey: key,
+        modelId: plan.modelId,
+        candidates: plan.candidates.map(({ provider }) => provider),
+        maxPayment: String(plan.maxPayment),
+        deadline,
+      });
+      // What is about to be sent must be known after a crash.
+      await this.#parts.record.save();
+      this.#undecided = true;
+      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs: Math.max(1, this.#parts.leftMs()) });
+      this.#undecided = false;
+      if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
+        deadlineCorrected = true;
+        deadline = clamp(deadline, outcome.earliest + deadlineMarginSeconds, outcome.latest - deadlineMarginSeconds);
+        continue;
+      }
+      if (outcome.kind === "insufficient_balance" && !toppedUp) {
+        toppedUp = true;
+        if (await treasury.topUp(outcome.required)) continue;
+      }
+      return { outcome, jobId };
+    }
+  }
+
+  /** The job of this attempt: one that was never posted is used again, so that a refusal of the chain costs no new id. */
+  async #nextJob(): Promise<{ readonly jobId: Hex; readonly nonce: bigint }> {
+    const last = this.#parts.record.document.attempts.at(-1);
+    if (last?.state === "posting") return { jobId: last.jobId, nonce: BigInt(last.nonce) };
+    const nonce = last === undefined ? this.#parts.request.nonce : await this.#parts.context.nextNonce();
+    const jobId = last === undefined ? this.#parts.request.id : this.#parts.context.calls.jobIdOf(nonce);
+    const attempt: AttemptDocument = {
+      jobId,
+      nonce: String(nonce),
+      state: "posting",
+      modelId: "",
+      candidates: [],
+      maxPayment: "0",
+      deadline: 0,
+    };
+    this.#parts.record.addAttempt(attempt);
+    return { jobId, nonce };
+  }
+}
+
+function clamp(value: number, least: number, most: number): number {
+  return Math.max(least, Math.min(most, value));
+}

@@ -1,0 +1,293 @@
+import { type Address, encodeAbiParameters, type Hex, keccak256, pad, toHex } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import type { JobChange, ProviderRecord, Published } from "../../../chain/registry-index/types.ts";
+import { systemClock } from "../../../chain/system-clock.ts";
+import type { TransactionOutcome } from "../../../chain/transactions/types.ts";
+import type {
+  ChainPort,
+  ChainServices,
+  EscrowPort,
+  GatewayChainOptions,
+} from "../../../gateway/chain/gateway-chain.ts";
+import { ChainTime } from "../../../gateway/jobs/chain-time.ts";
+import type { EscrowTerms, JobOnChain, PostOutcome, PostRequest } from "../../../gateway/jobs/escrow-calls.ts";
+import { deriveRoutingState, type RoutingState } from "../../../gateway/routing/state.ts";
+import { paymentFor, type Prices } from "../../../protocol/money.ts";
+import type { Usage } from "../../../protocol/usage.ts";
+import { snapshotOf } from "../routing/support/registry.ts";
+import { testTarget, walletKey } from "./test-settings.ts";
+
+/** A job of the fake escrow. */
+export interface FakeJob extends JobOnChain {
+  readonly jobId: Hex;
+  readonly maxPayment: bigint;
+  readonly modelId: string;
+  readonly payment: bigint;
+  readonly usage: Usage | undefined;
+}
+
+export const fakeTerms: EscrowTerms = {
+  token: "0x0000000000000000000000000000000000000001",
+  minPayment: 1n,
+  minDuration: 60,
+  maxDuration: 86_400,
+  ackWindow: 30,
+  responseWindow: 60,
+};
+
+/** What a test can make the next posts do. */
+export type PostFault = (request: PostRequest) => PostOutcome | undefined | Promise<PostOutcome | undefined>;
+
+/** A chain in memory: registry, escrow and index agree at once, or when a test says so. */
+export class FakeChain {
+  readonly jobs = new Map<Hex, FakeJob>();
+  /** Calls to the escrow by name, in order. */
+  readonly calls: string[] = [];
+  readonly posts: PostRequest[] = [];
+  postFault: PostFault | undefined;
+  /** What `services` gives: undefined is a chain that was never reached. */
+  isUp = true;
+  hasGas = true;
+  topUp: (required: bigint) => boolean = () => false;
+  /** False: the index stands still until `publish` is called. */
+  publishesAtOnce = true;
+  #providers = new Map<Address, ProviderRecord>();
+  #options: GatewayChainOptions | undefined;
+  #published: Published<RoutingState> | undefined;
+  #block = 1;
+  #version = 0;
+  #timestamp = Math.floor(Date.now() / 1000);
+
+  /** Registers or replaces a provider. */
+  setProvider(record: ProviderRecord): void {
+    this.#providers.set(record.address, { ...record, lastSeen: this.#timestamp });
+    this.publish();
+  }
+
+  provider(address: Address): ProviderRecord {
+    const record = this.#providers.get(address);
+    if (record === undefined) throw new Error(`no provider ${address}`);
+    return record;
+  }
+
+  /** Moves chain time on. */
+  advance(seconds: number): void {
+    this.#timestamp += seconds;
+    for (const [address, record] of this.#providers)
+      this.#providers.set(address, { ...record, lastSeen: this.#timestamp });
+    this.publish();
+  }
+
+  /** Publishes the registry as it is now. */
+  publish(): void {
+    this.#block += 1;
+    this.#version += 1;
+    const snapshot = {
+      ...snapshotOf(this.#providers.values(), { version: this.#version, blockTimestamp: this.#timestamp }),
+      blockNumber: this.#block,
+    };
+    const delta = { providers: new Set(this.#providers.keys()), models: new Set(snapshot.models()) };
+    this.#published = { snapshot, derived: deriveRoutingState(snapshot, delta, undefined) };
+    this.#time?.observe(this.#timestamp);
+    this.#options?.onPublished(this.#published, delta);
+  }
+
+  #time: ChainTime | undefined;
+
+  /** Ends a job on chain and tells the gateway. */
+  end(jobId: Hex, change: Exclude<JobChange, { type: "posted" | "acknowledged" | "cancel_requested" }>): void {
+    const job = this.#job(jobId);
+    const status = {
+      completed: "Completed",
+      declined: "Declined",
+      cancelled: "Cancelled",
+      expired: "Expired",
+      slashed: "Slashed",
+    } as const;
+    const paid = change.type === "completed";
+    this.jobs.set(jobId, {
+      ...job,
+      status: status[change.type],
+      payment: paid ? change.payment : 0n,
+      usage: paid ? { inputTokens: Number(change.inputTokens), outputTokens: Number(change.outputTokens) } : undefined,
+    });
+    this.#changeOpenJobs(job.provider, -1);
+    this.#options?.onJobEvent({ ...change, jobId, provider: job.provider, place: this.#place(jobId), removed: false });
+  }
+
+  /** Pays a job by a usage, as the provider's transaction would. */
+  complete(jobId: Hex, usage: Usage, responseHash: Hex, signed = true): void {
+    const { provider, modelId, maxPayment, status } = this.#job(jobId);
+    if (status !== "Open") return;
+    const offering = this.provider(provider).offerings.get(modelId);
+    const price = offering === undefined ? 0n : paymentFor(offering satisfies Prices, usage);
+    this.end(jobId, {
+      type: "completed",
+      payment: price < maxPayment ? price : maxPayment,
+      inputTokens: BigInt(usage.inputTokens),
+      outputTokens: BigInt(usage.outputTokens),
+      responseHash,
+      signed,
+    });
+  }
+
+  /** For `GatewayDependencies.openChain`. */
+  async open(options: GatewayChainOptions): Promise<ChainPort> {
+    this.#options = options;
+    const time = new ChainTime(options.clock);
+    time.observe(this.#timestamp);
+    this.#time = time;
+    const account = privateKeyToAccount(walletKey);
+    const isUp = (): boolean => this.isUp;
+    const block = (): number => this.#block;
+    let counter = 0n;
+    const services: ChainServices = {
+      terms: fakeTerms,
+      calls: this.#escrow(account.address),
+      treasury: { topUp: async (required) => this.topUp(required) },
+    };
+    return {
+      account,
+      time,
+      get services() {
+        return isUp() ? services : undefined;
+      },
+      published: () => (this.isUp ? this.#published : undefined),
+      get indexHealth() {
+        return {
+          ready: isUp(),
+          blockNumber: block(),
+          sinceLastPollMs: 0,
+          lastError: undefined,
+          reorganisations: 0,
+          drift: 0,
+        };
+      },
+      notReady: () => (this.isUp ? undefined : "the chain cannot be used"),
+      pendingTransactions: 0,
+      balance: undefined,
+      poke: () => undefined,
+      nextNonce: async () => {
+        counter += 1n;
+        return counter;
+      },
+      hasGas: async () => this.hasGas,
+      close: async () => undefined,
+    };
+  }
+
+  /** The chain is reached for the first time. */
+  comeUp(): void {
+    this.isUp = true;
+    this.#options?.onReady();
+    this.publish();
+  }
+
+  #escrow(client: Address): EscrowPort {
+    const jobIdOf = (nonce: bigint): Hex =>
+      keccak256(
+        encodeAbiParameters(
+          [{ type: "uint256" }, { type: "address" }, { type: "address" }, { type: "uint256" }],
+          [BigInt(testTarget.chainId), testTarget.escrow, client, nonce],
+        ),
+      );
+    return {
+      jobIdOf,
+      post: async (request) => await this.#post(request, jobIdOf(request.nonce)),
+      outcomeOfPost: async (_key, _candidates, jobId) => {
+        const job = this.jobs.get(jobId);
+        return job === undefined
+          ? undefined
+          : { kind: "posted", provider: job.provider, transactionHash: jobId, blockNumber: 1 };
+      },
+      jobOf: async (jobId) => {
+        this.calls.push("jobOf");
+        return this.jobs.get(jobId) ?? { status: "None", provider: pad("0x00", { size: 20 }), since: 0, deadline: 0 };
+      },
+      completionOf: async (jobId) => {
+        const job = this.jobs.get(jobId);
+        return job?.usage === undefined
+          ? undefined
+          : { payment: job.payment, usage: job.usage, transactionHash: jobId };
+      },
+      account: async () => ({ free: 0n, locked: 0n }),
+      requestCancel: async (_key, jobId) => {
+        this.calls.push("requestCancel");
+        const job = this.#job(jobId);
+        this.jobs.set(jobId, { ...job, status: "CancelRequested", since: this.#timestamp });
+        return success(jobId);
+      },
+      finalizeCancel: async (_key, jobId) => {
+        this.calls.push("finalizeCancel");
+        this.end(jobId, { type: "cancelled" });
+        return success(jobId);
+      },
+      expire: async (_key, jobIds) => {
+        this.calls.push("expire");
+        for (const jobId of jobIds) this.end(jobId, { type: "expired" });
+        return success(jobIds[0] ?? "0x");
+      },
+      slash: async (_key, jobId) => {
+        this.calls.push("slash");
+        this.end(jobId, { type: "slashed", burnt: 1n });
+        return success(jobId);
+      },
+    };
+  }
+
+  async #post(request: PostRequest, jobId: Hex): Promise<PostOutcome> {
+    this.posts.push(request);
+    const fault = await this.postFault?.(request);
+    if (fault !== undefined) return fault;
+    const { plan } = request;
+    const taker = plan.candidates.find(({ provider }) => {
+      const { maxConcurrentJobs, openJobs } = this.provider(provider);
+      return maxConcurrentJobs === 0 || openJobs < maxConcurrentJobs;
+    });
+    if (taker === undefined) {
+      return { kind: "refused", refusals: new Map(plan.candidates.map(({ provider }) => [provider, "full"])) };
+    }
+    this.jobs.set(jobId, {
+      jobId,
+      status: "Open",
+      provider: taker.provider,
+      since: this.#timestamp,
+      deadline: request.deadline,
+      maxPayment: plan.maxPayment,
+      modelId: plan.modelId,
+      payment: 0n,
+      usage: undefined,
+    });
+    const blockNumber = this.#block + 1;
+    this.#changeOpenJobs(taker.provider, 1);
+    return { kind: "posted", provider: taker.provider, transactionHash: jobId, blockNumber };
+  }
+
+  #changeOpenJobs(provider: Address, by: number): void {
+    const record = this.provider(provider);
+    this.#providers.set(provider, { ...record, openJobs: record.openJobs + by });
+    if (this.publishesAtOnce) this.publish();
+  }
+
+  #job(jobId: Hex): FakeJob {
+    const job = this.jobs.get(jobId);
+    if (job === undefined) throw new Error(`no job ${jobId}`);
+    return job;
+  }
+
+  #place(jobId: Hex) {
+    return {
+      blockNumber: this.#block,
+      blockHash: pad(toHex(this.#block), { size: 32 }),
+      transactionHash: jobId,
+      logIndex: 0,
+    };
+  }
+}
+
+function success(hash: Hex): TransactionOutcome {
+  return { status: "success", hash, receipt: {} as never };
+}
+
+/** Real time, for gateways under test. */
+export const testClock = systemClock;
