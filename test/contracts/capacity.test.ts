@@ -1,16 +1,13 @@
 import { expect } from "chai";
 import { ethers, inOneBlock, loadFixture, time } from "./support/chain.ts";
-import { emptyMarket, openJob, smallMarket } from "./support/fixtures.ts";
+import { openJob, smallMarket } from "./support/fixtures.ts";
 import {
   deployMarket,
   DURATION,
   JobStatus,
   type Market,
-  MODEL_KEY,
   PAYMENT,
   type Posted,
-  PRICE,
-  type Provider,
   REQUEST_HASH,
 } from "./support/market.ts";
 
@@ -18,15 +15,6 @@ async function twoClients() {
   const market = await deployMarket();
   const provider = await market.provider({ cap: 1n });
   return { market, provider, clients: [await market.client(), await market.client()] as const };
-}
-
-/** A market that is an ordinary account, to see the registry without an escrow. */
-async function bareRegistry() {
-  const market = await deployMarket();
-  const provider = await market.provider({ cap: 10n });
-  const seller = market.account();
-  await market.registry.setMarket(seller, true);
-  return { market, provider, seller };
 }
 
 describe("the published cap", () => {
@@ -222,177 +210,4 @@ describe("a slot is freed exactly once", () => {
       }
     });
   }
-});
-
-describe("slots as the registry gives them to a market", () => {
-  const acquire = (
-    market: Market,
-    seller: Parameters<typeof market.registry.connect>[0],
-    provider: Provider,
-    count: bigint,
-  ) =>
-    market.registry
-      .connect(seller)
-      .acquireSlots(provider.address, MODEL_KEY, PRICE.input, PRICE.output, count, PAYMENT);
-
-  it("takes and frees several at once", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    await expect(acquire(market, seller, provider, 7n))
-      .to.emit(market.registry, "SlotsChanged")
-      .withArgs(provider.address, 7, 10);
-    await expect(market.registry.connect(seller).releaseSlots(provider.address, 6, PAYMENT, false))
-      .to.emit(market.registry, "SlotsChanged")
-      .withArgs(provider.address, 1, 10);
-  });
-
-  it("answers with the record and with the collateral that the slots hold together", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    const answer = await market.registry
-      .connect(seller)
-      .acquireSlots.staticCall(provider.address, MODEL_KEY, PRICE.input, PRICE.output, 3, PAYMENT);
-    expect(answer).to.deep.equal([1n, PAYMENT]);
-    await acquire(market, seller, provider, 3n);
-    expect((await market.registry.providerOf(provider.address)).exposure).to.equal(PAYMENT);
-  });
-
-  it("refuses a count that would pass the cap, also where the sum passes 32 bits", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    await acquire(market, seller, provider, 4n);
-    for (const count of [7n, 2n ** 32n - 1n]) {
-      await expect(acquire(market, seller, provider, count))
-        .to.be.revertedWithCustomError(market.registry, "ProviderAtCapacity")
-        .withArgs(provider.address, 4, 10);
-    }
-    await acquire(market, seller, provider, 6n);
-  });
-
-  it("never wraps the counter of a provider without a cap", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    await market.registry.connect(provider.operator).setMaxConcurrentJobs(0);
-    await acquire(market, seller, provider, 2n ** 32n - 1n);
-    await expect(acquire(market, seller, provider, 1n))
-      .to.be.revertedWithCustomError(market.registry, "ProviderAtCapacity")
-      .withArgs(provider.address, 2n ** 32n - 1n, 0);
-  });
-
-  it("refuses no slots, to take or to free", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    await expect(acquire(market, seller, provider, 0n))
-      .to.be.revertedWithCustomError(market.registry, "InvalidAmount")
-      .withArgs(0);
-    await expect(
-      market.registry
-        .connect(seller)
-        .acquireSlotsAny([provider.address], MODEL_KEY, PRICE.input, PRICE.output, 0, PAYMENT),
-    )
-      .to.be.revertedWithCustomError(market.registry, "InvalidAmount")
-      .withArgs(0);
-    await expect(market.registry.connect(seller).releaseSlots(provider.address, 0, 0, false))
-      .to.be.revertedWithCustomError(market.registry, "SlotUnderflow")
-      .withArgs(provider.address, 0, 0);
-  });
-
-  it("reverts an underflow and never saturates", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    await acquire(market, seller, provider, 2n);
-    for (const call of [
-      () => market.registry.connect(seller).releaseSlots(provider.address, 3, 0, true),
-      () => market.registry.connect(seller).releaseAndSlash(provider.address, 3, 0),
-    ]) {
-      await expect(call())
-        .to.be.revertedWithCustomError(market.registry, "SlotUnderflow")
-        .withArgs(provider.address, 2, 3);
-    }
-    await expect(market.registry.connect(seller).releaseSlots(market.admin, 1, 0, false))
-      .to.be.revertedWithCustomError(market.registry, "SlotUnderflow")
-      .withArgs(market.admin, 0, 1);
-    expect(await market.openJobs(provider)).to.equal(2);
-  });
-
-  it("gives several slots to the first candidate that has them all", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    const small = await market.provider({ cap: 2n });
-    const registry = market.registry.connect(seller);
-    const candidates = [market.admin.address, small.address, provider.address];
-    const args = [candidates, MODEL_KEY, PRICE.input, PRICE.output, 3n, PAYMENT] as const;
-    expect(await registry.acquireSlotsAny.staticCall(...args)).to.deep.equal([2n, 1n, PAYMENT]);
-    await expect(registry.acquireSlotsAny(...args))
-      .to.emit(registry, "SlotsChanged")
-      .withArgs(provider.address, 3, 10);
-    expect(await market.openJobs(small)).to.equal(0);
-  });
-
-  it("answers past the end, changes nothing and reverts nothing where no candidate can", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    const registry = market.registry.connect(seller);
-    const candidates = [provider.address, market.admin.address];
-    const args = [MODEL_KEY, PRICE.input, PRICE.output, 11n, PAYMENT] as const;
-    expect(await registry.acquireSlotsAny.staticCall(candidates, ...args)).to.deep.equal([2n, 0n, 0n]);
-    await expect(registry.acquireSlotsAny(candidates, ...args)).not.to.emit(registry, "SlotsChanged");
-    expect(await registry.acquireSlotsAny.staticCall([], MODEL_KEY, 1, 1, 1, 1)).to.deep.equal([0n, 0n, 0n]);
-  });
-
-  it("gives nothing to strangers, and takes nothing back from them", async () => {
-    const { market, provider, seller } = await loadFixture(bareRegistry);
-    const stranger = market.account();
-    await acquire(market, seller, provider, 2n);
-    const registry = market.registry.connect(stranger);
-    for (const call of [
-      () => acquire(market, stranger, provider, 1n),
-      () => registry.acquireSlotsAny([provider.address], MODEL_KEY, PRICE.input, PRICE.output, 1, PAYMENT),
-      () => registry.releaseSlots(provider.address, 1, 0, false),
-      () => registry.releaseAndSlash(provider.address, 1, 0),
-      () => registry.touch(provider.address),
-      () => registry.setSuspended(true),
-    ]) {
-      await expect(call()).to.be.revertedWithCustomError(registry, "NotMarket").withArgs(stranger);
-    }
-    expect(await market.openJobs(provider)).to.equal(2);
-  });
-});
-
-describe("allowing and forbidding a market", () => {
-  it("is the owner's, is announced, and refuses nobody's address", async () => {
-    const { market } = await loadFixture(emptyMarket);
-    const seller = market.account();
-    await expect(market.registry.connect(seller).setMarket(seller, true))
-      .to.be.revertedWithCustomError(market.registry, "OwnableUnauthorizedAccount")
-      .withArgs(seller);
-    await expect(market.registry.setMarket(ethers.ZeroAddress, true))
-      .to.be.revertedWithCustomError(market.registry, "InvalidParameter")
-      .withArgs(ethers.encodeBytes32String("market"));
-    expect(await market.registry.isMarket(seller)).to.equal(false);
-    await expect(market.registry.setMarket(seller, true)).to.emit(market.registry, "MarketSet").withArgs(seller, true);
-    expect(await market.registry.isMarket(seller)).to.equal(true);
-    await expect(market.registry.setMarket(seller, false))
-      .to.emit(market.registry, "MarketSet")
-      .withArgs(seller, false);
-    expect(await market.registry.isMarket(seller)).to.equal(false);
-  });
-
-  it("a forbidden market takes no new slots and can still free what it holds", async () => {
-    const { market, provider, client, job } = await loadFixture(openJob);
-    await market.registry.setMarket(market.escrow, false);
-    await expect(market.post(client, provider))
-      .to.be.revertedWithCustomError(market.registry, "NotMarket")
-      .withArgs(market.escrow);
-    await market.complete(job);
-    expect(await market.openJobs(provider)).to.equal(0);
-  });
-
-  it("a market that never was one holds nothing to free, though it was forbidden", async () => {
-    const { market, provider, job } = await loadFixture(openJob);
-    const never = market.account();
-    await market.registry.setMarket(never, false);
-    // Known by the owner's own word, and still it cannot take a slot.
-    await expect(
-      market.registry.connect(never).acquireSlots(provider.address, MODEL_KEY, PRICE.input, PRICE.output, 1, PAYMENT),
-    )
-      .to.be.revertedWithCustomError(market.registry, "NotMarket")
-      .withArgs(never);
-    await expect(market.registry.connect(never).releaseSlots(provider.address, 1, 0, false))
-      .to.be.revertedWithCustomError(market.registry, "NotMarket")
-      .withArgs(never);
-    expect(await market.statusOf(job.jobId)).to.equal(JobStatus.Open);
-  });
 });

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { ethers, loadFixture, time } from "./support/chain.ts";
+import { ethers, fieldsOf, loadFixture, time } from "./support/chain.ts";
 import { openJob, smallMarket } from "./support/fixtures.ts";
 import {
   DURATION,
@@ -32,15 +32,23 @@ describe("completing a job with the client's receipt", () => {
     expect(await market.openJobs(provider)).to.equal(0);
   });
 
-  it("leaves a job that says Completed, and nothing of its money", async () => {
-    const { market, job } = await loadFixture(openJob);
+  it("leaves a job that says Completed, with client and unsigned limit, and nothing else", async () => {
+    const { market, client, job } = await loadFixture(openJob);
     await market.complete(job);
-    const view = await market.escrow.jobOf(job.jobId);
-    expect(view.status).to.equal(JobStatus.Completed);
-    expect(view.maxPayment).to.equal(0);
-    expect(view.provider).to.equal(job.provider.address);
-    expect(view.unsignedLimit).to.equal(job.terms.unsignedLimit);
-    expect(view.deadline).to.equal(job.terms.deadline);
+    expect(fieldsOf(await market.escrow.jobOf(job.jobId))).to.deep.equal({
+      jobId: job.jobId,
+      status: JobStatus.Completed,
+      client: client.address,
+      provider: ethers.ZeroAddress,
+      modelKey: ethers.ZeroHash,
+      offeringId: 0n,
+      maxPayment: 0n,
+      unsignedLimit: job.terms.unsignedLimit,
+      inputPrice: 0n,
+      outputPrice: 0n,
+      since: 0n,
+      deadline: 0n,
+    });
   });
 
   it("rounds the payment down, against the claimant", async () => {

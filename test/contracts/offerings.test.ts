@@ -46,9 +46,9 @@ describe("setting an offering", () => {
   it("settles an open job at the price at which it was posted", async () => {
     const { market, provider, job } = await loadFixture(openJob);
     await market.registry.connect(provider.operator).setOffering(MODEL, 100n * PRICE.input, 100n * PRICE.output, 1n);
+    expect((await market.escrow.jobOf(job.jobId)).inputPrice).to.equal(PRICE.input);
     await market.complete(job, { usage: USAGE });
     expect(await market.free(provider.address)).to.equal(USAGE_PRICE);
-    expect((await market.escrow.jobOf(job.jobId)).inputPrice).to.equal(PRICE.input);
   });
 
   it("takes a model id of 1 to 128 bytes, counted in UTF-8", async () => {
@@ -161,22 +161,20 @@ describe("what a record says to a settlement", () => {
     const { market, provider, stranger } = await loadFixture(smallMarket);
     const other = await market.provider();
     for (const account of [provider.owner, provider.operator]) {
-      expect(await market.registry.offeringTermsFor(1, account)).to.deep.equal([
-        provider.address,
-        PRICE.input,
-        PRICE.output,
-      ]);
+      expect((await market.registry.termsFor(account, 1)).provider).to.equal(provider.address);
     }
     for (const account of [stranger, other.owner, other.operator, market.admin]) {
-      expect((await market.registry.offeringTermsFor(1, account)).provider).to.equal(ethers.ZeroAddress);
+      expect(await market.registry.termsFor(account, 1)).to.deep.equal([0n, ethers.ZeroAddress]);
     }
   });
 
   it("says nothing for a record that does not exist", async () => {
-    const { market, stranger } = await loadFixture(smallMarket);
+    const { market, provider, stranger } = await loadFixture(smallMarket);
     for (const id of [0, 2, 2n ** 48n - 1n]) {
       expect(await market.registry.offeringTerms(id)).to.deep.equal([ethers.ZeroAddress, 0n, 0n]);
-      expect((await market.registry.offeringTermsFor(id, stranger)).provider).to.equal(ethers.ZeroAddress);
+      for (const account of [stranger, provider.owner]) {
+        expect(await market.registry.termsFor(account, id)).to.deep.equal([0n, ethers.ZeroAddress]);
+      }
       const view = await market.registry.offeringOf(id);
       expect(view.provider).to.equal(ethers.ZeroAddress);
       expect(view.live).to.equal(false);
