@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { escrowFor, inputTokensBound, inputTokensEstimate, paymentFor, settlementFor } from "../../protocol/money.ts";
 
 const price = fc.bigInt({ min: 0n, max: (1n << 96n) - 1n });

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { formatSse, formatSseComment, type SseFrame, SseFrameTooLargeError, SseSplitter } from "../../protocol/sse.ts";
 
 type Block = readonly string[];

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { Hex } from "viem";
 import { decodeAuthorization, decodeDelivered, encodeAuthorization, encodeDelivered } from "../../protocol/wire.ts";
 
