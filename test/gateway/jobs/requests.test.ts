@@ -1,0 +1,576 @@
+import { expect } from "chai";
+import { bodyHash } from "../../../protocol/body-hash.ts";
+import {
+  answer,
+  earlyFaults,
+  errorAnswer,
+  frame,
+  chunkData,
+  goodJson,
+  jsonAnswer,
+  oddStreams,
+  scriptedText,
+} from "../../support/upstream-scripts.ts";
+import { chunk, end, hang, head, hold } from "../../support/scripted-upstream.ts";
+import { until } from "../../support/until.ts";
+import { wireHeaders } from "../../../protocol/wire.ts";
+import { acknowledged, type ProviderScript, scriptedModel, stated } from "../support/scripted-provider.ts";
+import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
+
+const messages = [{ role: "user", content: "Hello" }];
+const streamed = { model: scriptedModel, messages, max_tokens: 20, stream: true };
+const plain = { model: scriptedModel, messages, max_tokens: 20 };
+const good = acknowledged(oddStreams.plain);
+const goodAnswer = acknowledged(goodJson);
+
+interface ErrorAnswer {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string;
+  };
+}
+
+async function errorOf(response: Response): Promise<ErrorAnswer["error"]> {
+  const body = (await response.json()) as ErrorAnswer;
+  expect(body.error).to.have.all.keys("message", "type", "param", "code");
+  return body.error;
+}
+
+describe("a request", () => {
+  let place: TestGateway;
+
+  afterEach(async () => {
+    await place.close();
+  });
+
+  const chat = async (body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+    await postJson(`${place.url}/v1/chat/completions`, body, { headers });
+
+  describe("that is answered", () => {
+    it("names the job and the provider in the answer's head, streamed or not", async () => {
+      place = await startTestGateway({
+        providers: [async (job) => (job.body.stream === true ? good(job) : goodAnswer(job))],
+      });
+      for (const body of [streamed, plain]) {
+        const response = await chat(body);
+        expect(response.status).to.equal(200);
+        const jobId = response.headers.get("x-t4t-job-id");
+        expect(place.chain.jobs.has(jobId as `0x${string}`)).to.equal(true);
+        expect(response.headers.get("x-t4t-provider")).to.equal(place.providers[0]?.address);
+        await response.text();
+      }
+    });
+
+    it("passes the answer's bytes through unchanged when the client asked for usage itself", async () => {
+      const body =
+        frame(chunkData({ content: "1.0" }, null, { logprobs: null, seed: 1e21 })) +
+        frame(chunkData({}, "stop")) +
+        frame("[DONE]");
+      place = await startTestGateway({ providers: [stated(body, { inputTokens: 1, outputTokens: 1 })] });
+      const response = await chat({ ...streamed, stream_options: { include_usage: true } });
+      expect(await response.text()).to.equal(body);
+    });
+
+    it("passes a JSON answer through byte for byte", async () => {
+      const body =
+        '{ "choices" : [ {"index":0,"message":{"content":"x"},"finish_reason":"stop"} ] , "big": 12345678901234567890 }';
+      place = await startTestGateway({
+        providers: [acknowledged(answer(200, { "content-type": "application/json" }, body))],
+      });
+      expect(await (await chat(plain)).text()).to.equal(body);
+    });
+
+    it("reaches the provider as the client wrote it, but for the bound and the metering", async () => {
+      place = await startTestGateway({ providers: [good] });
+      const text = `{"model":"${scriptedModel}","messages":[{"role":"user","content":"\\u00e9"}],"stream":true,"seed":12345678901234567890,"vendor":{"a":1.0}}`;
+      await (await chat(text)).text();
+      const sent = place.providers[0]?.completions[0]?.body ?? "";
+      expect(sent).to.include('"seed":12345678901234567890,"vendor":{"a":1.0}');
+      expect(sent).to.include("\\u00e9");
+      const parsed = JSON.parse(sent) as Record<string, unknown>;
+      expect(parsed.max_tokens).to.equal(1000);
+      expect(parsed.stream_options).to.deep.equal({ include_usage: true });
+    });
+
+    it("forwards no header of the client to a stranger", async () => {
+      place = await startTestGateway({ providers: [good], settings: { apiKeys: ["a-key-of-the-gateway"] } });
+      const response = await chat(streamed, {
+        authorization: "Bearer a-key-of-the-gateway",
+        cookie: "session=1",
+        "openai-organization": "org-1",
+        "x-forwarded-for": "10.0.0.1",
+      });
+      await response.text();
+      const headers = place.providers[0]?.completions[0]?.headers ?? {};
+      expect(JSON.stringify(headers)).to.not.match(/a-key-of|session=1|org-1|10\.0\.0\.1/);
+      expect(headers[wireHeaders.jobId]).to.equal(response.headers.get("x-t4t-job-id"));
+    });
+
+    it("is settled to the token by a receipt for the provider's own statement", async () => {
+      const body =
+        [chunkData({ content: "Hi" }), chunkData({}, "stop", { usage: { prompt_tokens: 9, completion_tokens: 1 } })]
+          .map((data) => frame(data))
+          .join("") + frame("[DONE]");
+      place = await startTestGateway({ providers: [stated(body, { inputTokens: 9, outputTokens: 1 })] });
+      const response = await chat(streamed);
+      await response.text();
+      const receipt = await until("the receipt arrives", () => place.providers[0]?.receipts[0]);
+      expect(receipt).to.deep.include({ usage: { inputTokens: 9, outputTokens: 1 }, responseHash: bodyHash(body) });
+      const job = await until("the job is paid", () =>
+        [...place.chain.jobs.values()].find(({ status }) => status === "Completed"),
+      );
+      expect(job.usage).to.deep.equal({ inputTokens: 9, outputTokens: 1 });
+    });
+
+    for (const [what, lie] of [
+      ["more tokens than the answer's own usage says", { usage: { inputTokens: 9, outputTokens: 500 } }],
+      [
+        "another hash than that of the bytes that came",
+        { usage: { inputTokens: 9, outputTokens: 1 }, hash: bodyHash("other") },
+      ],
+    ] as const) {
+      it(`is receipted for what was seen when the provider states ${what}`, async () => {
+        const body =
+          frame(chunkData({ content: "Hi" }, "stop", { usage: { prompt_tokens: 9, completion_tokens: 1 } })) +
+          frame("[DONE]");
+        place = await startTestGateway({
+          providers: [stated(body, lie.usage, "hash" in lie ? lie.hash : bodyHash(body))],
+        });
+        await (await chat(streamed)).text();
+        const receipt = await until("a receipt arrives", () => place.providers[0]?.receipts[0]);
+        expect(receipt).to.deep.include({ usage: { inputTokens: 9, outputTokens: 1 }, responseHash: bodyHash(body) });
+      });
+    }
+
+    it("is never receipted for more than max_tokens allows, whatever the answer itself says", async () => {
+      const body =
+        frame(chunkData({ content: "Hi" }, "stop", { usage: { prompt_tokens: 9, completion_tokens: 5000 } })) +
+        frame("[DONE]");
+      place = await startTestGateway({ providers: [stated(body, { inputTokens: 9, outputTokens: 5000 })] });
+      await (await chat(streamed)).text();
+      const receipt = await until("a receipt arrives", () => place.providers[0]?.receipts[0]);
+      expect(receipt.usage.outputTokens).to.equal(20);
+    });
+
+    it("may ask for any model, and gets one that somebody serves", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      for (const model of [undefined, "auto"]) {
+        const response = await chat({ ...plain, model });
+        expect(response.status).to.equal(200);
+      }
+      const bodies = place.providers[0]?.completions.map(({ body }) => (JSON.parse(body) as { model: string }).model);
+      expect(bodies).to.deep.equal([scriptedModel, scriptedModel]);
+    });
+
+    it("goes by /v1/completions the same way", async () => {
+      const body =
+        frame('{"object":"text_completion","choices":[{"index":0,"text":"x","finish_reason":"stop"}]}') +
+        frame("[DONE]");
+      place = await startTestGateway({ providers: [stated(body, { inputTokens: 1, outputTokens: 1 })] });
+      const response = await postJson(`${place.url}/v1/completions`, {
+        model: scriptedModel,
+        prompt: "Hi",
+        stream: true,
+      });
+      expect(await response.text()).to.equal(body);
+      expect(place.providers[0]?.completions[0]?.path).to.equal("/v1/completions");
+    });
+  });
+
+  describe("whose provider fails", () => {
+    it("is answered by the next, and costs the first provider its reputation", async () => {
+      place = await startTestGateway({ providers: [acknowledged(earlyFaults["status 500"]), goodAnswer] });
+      const response = await chat(plain);
+      expect(response.status).to.equal(200);
+      expect(response.headers.get("x-t4t-provider")).to.equal(place.providers[1]?.address);
+      const metrics = await (await fetch(`${place.url}/metrics`)).text();
+      expect(metrics).to.match(
+        new RegExp(
+          `t4t_provider_recent_failures\\{provider="${place.providers[0]?.address ?? ""}".*\\} [01]\\.?[0-9]*`,
+        ),
+      );
+      expect(metrics).to.not.include(
+        `t4t_provider_recent_failures{provider="${place.providers[0]?.address ?? ""}",model="${scriptedModel}"} 0\n`,
+      );
+    });
+
+    it("leaves a provider that is only full its reputation", async () => {
+      place = await startTestGateway({ providers: [() => errorAnswer(503, "provider_busy"), goodAnswer] });
+      expect((await chat(plain)).status).to.equal(200);
+      const metrics = await (await fetch(`${place.url}/metrics`)).text();
+      expect(metrics).to.include(
+        `t4t_provider_recent_failures{provider="${place.providers[0]?.address ?? ""}",model="${scriptedModel}"} 0\n`,
+      );
+    });
+
+    it("is told of the provider's refusal of the request itself, cleaned, and of no second provider", async () => {
+      const refusal = jsonAnswer(400, {
+        error: {
+          code: "backend_rejected",
+          message: "bad <b>temperature</b> at http://10.1.2.3:9/x with sk-1234567890",
+        },
+      });
+      place = await startTestGateway({ providers: [() => refusal, goodAnswer] });
+      const response = await chat(plain);
+      expect(response.status).to.equal(400);
+      const error = await errorOf(response);
+      expect(error.code).to.equal("upstream_rejected");
+      expect(error.message).to.equal("bad btemperature/b at [address] with [key]");
+      expect(place.providers[1]?.completions).to.have.length(0);
+    });
+
+    it("hears a refusal that comes inside a stream as a plain 400", async () => {
+      const script: ProviderScript = acknowledged([
+        head(200, { "content-type": "text/event-stream" }),
+        chunk(frame(JSON.stringify({ error: { code: "backend_rejected", message: "no such tool" } }))),
+        end,
+      ]);
+      place = await startTestGateway({ providers: [script, good] });
+      const response = await chat(streamed);
+      expect(response.status).to.equal(400);
+      expect((await errorOf(response)).message).to.equal("no such tool");
+    });
+
+    it("is not answered by a provider that has not bound itself by its signature", async () => {
+      place = await startTestGateway({
+        providers: [
+          () => oddStreams.plain,
+          async (job) => [
+            head(200, { "content-type": "text/event-stream", [wireHeaders.acknowledgement]: `0x${"11".repeat(65)}` }),
+            ...(await acknowledged(oddStreams.plain)(job)).slice(1),
+          ],
+          good,
+        ],
+      });
+      const response = await chat(streamed);
+      expect(response.headers.get("x-t4t-provider")).to.equal(place.providers[2]?.address);
+      await response.text();
+    });
+
+    it("gets 502 when all fail and 504 when none answers in time, without a word on where they are", async () => {
+      place = await startTestGateway({ providers: [acknowledged(earlyFaults["status 502 with HTML"])] });
+      const broken = await chat(plain);
+      expect(broken.status).to.equal(502);
+      const error = await errorOf(broken);
+      expect(error).to.include({ type: "api_error", code: "upstream_error" });
+      expect(error.message).to.not.match(/127\.0\.0\.1|html|Gateway<|http:/i);
+      await place.close();
+      place = await startTestGateway({ providers: [() => [hang]], settings: { ackTimeoutMs: 100 } });
+      const late = await chat(streamed);
+      expect(late.status).to.equal(504);
+      expect(await errorOf(late)).to.include({ type: "timeout_error", code: "upstream_timeout" });
+    });
+
+    it("waits for a long JSON answer as long as the provider says that it works on it", async () => {
+      const slow = Promise.withResolvers<undefined>();
+      place = await startTestGateway({
+        providers: [async (job) => [hold(slow.promise), ...(await goodAnswer(job))]],
+        settings: { ackTimeoutMs: 40 },
+      });
+      const [provider] = place.providers;
+      if (provider === undefined) throw new Error("no provider");
+      let asked = 0;
+      provider.statementOf = async (jobId) => {
+        asked += 1;
+        if (asked === 4) slow.resolve(undefined);
+        return await provider.state(jobId, { inputTokens: 1, outputTokens: 1 }, bodyHash(""));
+      };
+      expect((await chat(plain)).status).to.equal(200);
+      expect(asked).to.be.greaterThan(3);
+    });
+
+    it("does not wait for a JSON answer of a provider that no longer knows of the job", async () => {
+      place = await startTestGateway({ providers: [() => [hang], goodAnswer], settings: { ackTimeoutMs: 40 } });
+      const response = await chat(plain);
+      expect(response.headers.get("x-t4t-provider")).to.equal(place.providers[1]?.address);
+    });
+
+    it("posts no more jobs than a bounded number, however many providers there are to fail", async () => {
+      place = await startTestGateway({
+        providers: Array.from({ length: 12 }, () => acknowledged(earlyFaults["status 500"])),
+      });
+      expect((await chat(plain)).status).to.equal(502);
+      expect(place.chain.jobs.size).to.equal(8);
+    });
+
+    it("obeys the SDK's own time limit while it looks for an answer", async () => {
+      place = await startTestGateway({ providers: [() => [hang]], settings: { ackTimeoutMs: 60_000 } });
+      const started = performance.now();
+      const response = await chat(streamed, { "x-stainless-timeout": "0.2" });
+      expect(response.status).to.equal(504);
+      expect(performance.now() - started).to.be.lessThan(1500);
+    });
+  });
+
+  describe("and its money", () => {
+    it("locks what the dearest candidate can cost, and allows no higher price", async () => {
+      place = await startTestGateway({ providers: [goodAnswer, goodAnswer] });
+      await (await chat(plain)).text();
+      const plan = place.chain.posts[0]?.plan;
+      expect(plan?.maxInputPrice).to.equal(2_000_000n);
+      expect(plan?.candidates).to.have.length(2);
+      // 20 output tokens and the prompt's bytes, at 2 wei a token, with a fifth on top.
+      expect(plan?.maxPayment).to.be.greaterThan(2n * 20n);
+      expect(plan?.unsignedLimit).to.equal(((plan?.maxPayment ?? 0n) * 100n) / 1000n);
+    });
+
+    it("reckons with every choice that it asks for", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      await (await chat({ ...plain, max_tokens: 1000 })).text();
+      await (await chat({ ...plain, max_tokens: 1000, n: 4 })).text();
+      const [one, four] = place.chain.posts.map(({ plan }) => plan.maxPayment);
+      expect(Number(four) / Number(one)).to.be.greaterThan(2.5);
+    });
+
+    it("is refused with 413 when it could cost more than the operator allows", async () => {
+      place = await startTestGateway({ providers: [goodAnswer], settings: { maxEscrowPerJob: 100n } });
+      const response = await chat({ ...plain, max_tokens: 5000 });
+      expect(response.status).to.equal(413);
+      expect(await errorOf(response)).to.include({ code: "escrow_limit_exceeded", param: "max_tokens" });
+      expect(place.chain.posts).to.have.length(0);
+    });
+
+    it("is refused with 402 when the escrow account is empty", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.postFault = () => ({ kind: "insufficient_balance", free: 1n, required: 50n });
+      const response = await chat(plain);
+      expect(response.status).to.equal(402);
+      expect(response.headers.get("x-should-retry")).to.equal("false");
+      expect((await errorOf(response)).code).to.equal("insufficient_escrow_balance");
+    });
+
+    it("is posted after the account was filled up, when the operator wants that", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      let isFull = false;
+      place.chain.postFault = () => (isFull ? undefined : { kind: "insufficient_balance", free: 1n, required: 50n });
+      place.chain.topUp = (required) => {
+        isFull = required === 50n;
+        return isFull;
+      };
+      expect((await chat(plain)).status).to.equal(200);
+    });
+
+    it("is refused with 402 when the wallet cannot pay for the transaction, with 503 when the chain is gone", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.postFault = () => ({ kind: "abandoned", message: "sender has not enough funds" });
+      place.chain.hasGas = false;
+      expect((await chat(plain)).status).to.equal(402);
+      place.chain.hasGas = true;
+      const response = await chat(plain);
+      expect(response.status).to.equal(503);
+      expect((await errorOf(response)).code).to.equal("chain_unavailable");
+      expect(response.headers.get("retry-after")).to.equal("5");
+    });
+
+    it("sets a deadline by chain time and corrects it once when the chain disagrees", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.advance(100_000);
+      let refused = false;
+      place.chain.postFault = ({ deadline }) => {
+        if (refused) return undefined;
+        refused = true;
+        return { kind: "bad_deadline", earliest: deadline + 1000, latest: deadline + 2000 };
+      };
+      expect((await chat(plain)).status).to.equal(200);
+      const [first, second] = place.chain.posts.map(({ deadline }) => deadline);
+      expect(first).to.be.greaterThan(Date.now() / 1000 + 100_000);
+      expect(second).to.equal((first ?? 0) + 1030);
+    });
+
+    it("costs nothing but another look when the chain finds the provider full", async () => {
+      place = await startTestGateway({ providers: [goodAnswer, goodAnswer] });
+      const [first, second] = place.providers;
+      let refusals = 0;
+      place.chain.postFault = ({ plan }) => {
+        if (refusals > 0) return undefined;
+        refusals += 1;
+        return {
+          kind: "refused",
+          refusals: new Map(
+            plan.candidates.map(({ provider }) => [provider, provider === first?.address ? "full" : "unable"]),
+          ),
+        };
+      };
+      place.chain.setProvider({ ...place.chain.provider(second?.address ?? "0x"), active: false });
+      const asked = chat(plain);
+      await until("the first post was refused", () => refusals === 1);
+      // The index moves on: the provider is looked at afresh.
+      place.chain.publish();
+      expect((await asked).status).to.equal(200);
+      expect(
+        place.chain.posts.map(({ nonce }) => nonce),
+        "the id of a job that was never posted is used again",
+      ).to.deep.equal([place.chain.posts[0]?.nonce, place.chain.posts[0]?.nonce]);
+    });
+  });
+
+  describe("for which nobody can be found", () => {
+    it("gets 404 at once for a model that nobody offers", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      const response = await chat({ ...streamed, model: "nobody/has-this" }, { "x-t4t-progress": "event" });
+      expect(response.status).to.equal(404);
+      expect(response.headers.get("x-should-retry")).to.equal("false");
+      expect(await errorOf(response)).to.include({ code: "model_not_found", param: "model" });
+    });
+
+    it("gets 400 for a prompt and an answer that no context holds", async () => {
+      place = await startTestGateway({ providers: [{ script: goodAnswer, contextLength: 100 }] });
+      const response = await chat({ ...plain, max_tokens: 5000 });
+      expect(response.status).to.equal(400);
+      expect((await errorOf(response)).code).to.equal("context_length_exceeded");
+    });
+
+    it("gets an injected bound that leaves room for the prompt when it set none", async () => {
+      place = await startTestGateway({ providers: [{ script: goodAnswer, contextLength: 600 }] });
+      await (await chat({ model: scriptedModel, messages })).text();
+      const sent = JSON.parse(place.providers[0]?.completions[0]?.body ?? "{}") as { max_tokens: number };
+      expect(sent.max_tokens).to.be.within(100, 599);
+    });
+
+    it("gets 404 when every offer is dearer than the operator allows", async () => {
+      place = await startTestGateway({ providers: [goodAnswer], settings: { maxPrice: 10n } });
+      const response = await chat(plain);
+      expect(response.status).to.equal(404);
+      expect((await errorOf(response)).message).to.match(/price/);
+    });
+
+    it("gets 503 while the chain was never reached, and an answer as soon as it was", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.isUp = false;
+      const response = await chat(plain);
+      expect(response.status).to.equal(503);
+      expect((await errorOf(response)).code).to.equal("chain_unavailable");
+      expect((await fetch(`${place.url}/readyz`)).status).to.equal(503);
+      place.chain.isUp = true;
+      expect((await chat(plain)).status).to.equal(200);
+    });
+
+    it("gets 400 for a strategy that the operator does not allow", async () => {
+      place = await startTestGateway({ providers: [goodAnswer], settings: { allowedStrategies: ["least_inflight"] } });
+      expect((await chat(plain, { "x-t4t-strategy": "least_inflight" })).status).to.equal(200);
+      const response = await chat(plain, { "x-t4t-strategy": "pulsar" });
+      expect(response.status).to.equal(400);
+      expect((await errorOf(response)).param).to.equal("x-t4t-strategy");
+    });
+  });
+
+  describe("that must wait", () => {
+    const one = { script: good, maxConcurrentJobs: 1 };
+
+    it("fails fast when waiting is off, and says so in no words that SDKs take for a bill", async () => {
+      place = await startTestGateway({ providers: [{ ...one, script: () => [hang] }], settings: { waitLimitMs: 0 } });
+      const first = new AbortController();
+      const holding = postJson(`${place.url}/v1/chat/completions`, streamed, { signal: first.signal }).catch(
+        () => undefined,
+      );
+      await until("the slot is taken", () => place.chain.jobs.size === 1);
+      const response = await chat(streamed);
+      expect(response.status).to.equal(503);
+      expect(Number(response.headers.get("retry-after"))).to.be.within(1, 60);
+      const error = await errorOf(response);
+      expect(error.type).to.equal("service_unavailable_error");
+      expect(error.message).to.not.match(/billing|quota|credit/i);
+      first.abort();
+      await holding;
+    });
+
+    it("is told 503 capacity_timeout after its time, and not to try again by itself", async () => {
+      place = await startTestGateway({ providers: [{ ...one, script: () => [hang] }], settings: { waitLimitMs: 150 } });
+      const first = new AbortController();
+      const holding = postJson(`${place.url}/v1/chat/completions`, streamed, { signal: first.signal }).catch(
+        () => undefined,
+      );
+      await until("the slot is taken", () => place.chain.jobs.size === 1);
+      const response = await chat(streamed, { "x-request-id": "the-same" });
+      expect(response.status).to.equal(503);
+      expect(response.headers.get("x-should-retry")).to.equal("false");
+      expect((await errorOf(response)).code).to.equal("capacity_timeout");
+      const started = performance.now();
+      expect((await chat(streamed, { "x-request-id": "the-same" })).status).to.equal(503);
+      expect(performance.now() - started, "the time to wait belongs to the request id").to.be.lessThan(100);
+      first.abort();
+      await holding;
+    });
+
+    it("is turned away when the line is full", async () => {
+      place = await startTestGateway({
+        providers: [{ ...one, script: () => [hang] }],
+        settings: { maxWaiting: 1, waitLimitMs: 60_000 },
+      });
+      const leave = new AbortController();
+      const others = [0, 1].map(
+        async () =>
+          await postJson(`${place.url}/v1/chat/completions`, streamed, { signal: leave.signal }).catch(() => undefined),
+      );
+      await until("one runs and one waits", async () =>
+        (await (await fetch(`${place.url}/metrics`)).text()).includes(
+          `t4t_gateway_queue_size{gen_ai_request_model="${scriptedModel}"} 1`,
+        ),
+      );
+      const response = await chat(streamed);
+      expect(response.status).to.equal(503);
+      expect((await errorOf(response)).code).to.equal("server_is_overloaded");
+      leave.abort();
+      await Promise.all(others);
+    });
+
+    it("is served by the slot that the one before it frees, in order of arrival", async () => {
+      const answers: string[] = [];
+      place = await startTestGateway({
+        providers: [
+          {
+            maxConcurrentJobs: 1,
+            script: async (job) => {
+              answers.push(String(job.body.user));
+              return await goodAnswer(job);
+            },
+          },
+        ],
+      });
+      const asked = ["a", "b", "c", "d"].map(async (user, index) => {
+        await until(
+          "those before have arrived",
+          async () =>
+            Number(/t4t_gateway_running_requests (\d+)/.exec(await (await fetch(`${place.url}/metrics`)).text())?.[1]) +
+              answers.length >=
+            index,
+        );
+        return await chat({ ...plain, user });
+      });
+      for (const response of await Promise.all(asked)) expect(response.status).to.equal(200);
+      expect(answers).to.have.members(["a", "b", "c", "d"]);
+      expect(answers[0]).to.equal("a");
+    });
+
+    it("sends no provider more than its slots even before the index knows of the posts", async () => {
+      place = await startTestGateway({ providers: [{ ...one, maxConcurrentJobs: 2, script: goodAnswer }] });
+      place.chain.publishesAtOnce = false;
+      const [provider] = place.providers;
+      if (provider === undefined) throw new Error("no provider");
+      provider.settles = false;
+      const leave = new AbortController();
+      const asked = Array.from(
+        { length: 5 },
+        async () =>
+          await postJson(`${place.url}/v1/chat/completions`, plain, { signal: leave.signal }).catch(() => undefined),
+      );
+      await until("two were answered", () => provider.completions.length === 2);
+      expect(place.chain.posts, "nobody else even tried").to.have.length(2);
+      leave.abort();
+      await Promise.all(asked);
+    });
+  });
+
+  it("keeps the text of the answer, whatever the packets", async () => {
+    place = await startTestGateway({ providers: [acknowledged(oddStreams["a packet for every byte"])] });
+    const text = await (await chat({ ...streamed, stream_options: { include_usage: true } })).text();
+    expect(
+      text
+        .match(/"content":"[^"]*"/g)
+        ?.map((one) => (JSON.parse(`{${one}}`) as { content: string }).content)
+        .join(""),
+    ).to.equal(scriptedText);
+  });
+});
