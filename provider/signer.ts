@@ -1,5 +1,4 @@
-import type { Address, Hex } from "viem";
-import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import type { Address, Hex, LocalAccount } from "viem";
 import { bodyHash } from "../protocol/body-hash.ts";
 import {
   acknowledgementTypedData,
@@ -12,13 +11,13 @@ import type { SignedProviderStatus } from "../protocol/status.ts";
 
 /** Signs what a provider says, with its operator's key. */
 export class ProviderSigner {
-  readonly #account: PrivateKeyAccount;
+  readonly #account: LocalAccount;
   readonly domain: MessageDomain;
   /** The provider's identity: its owner. */
   readonly provider: Address;
 
-  constructor(privateKey: Hex, domain: MessageDomain, provider: Address) {
-    this.#account = privateKeyToAccount(privateKey);
+  constructor(account: LocalAccount, domain: MessageDomain, provider: Address) {
+    this.#account = account;
     this.domain = domain;
     this.provider = provider;
   }

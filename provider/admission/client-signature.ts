@@ -1,5 +1,6 @@
-import { type Address, encodeFunctionData, type Hex, hashTypedData, type PublicClient, recoverAddress } from "viem";
+import { type Address, encodeFunctionData, type Hex, hashTypedData, type PublicClient } from "viem";
 import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
+import { recoverSigner } from "../../protocol/signing.ts";
 
 const isValidSignatureAbi = [
   {
@@ -16,8 +17,6 @@ const isValidSignatureAbi = [
 
 /** ERC-1271: what a contract answers for a good signature, padded to a word. */
 const magicWord = `0x1626ba7e${"0".repeat(56)}`;
-/** Bytes of a signature by a key: r, s, v. */
-const keySignatureLength = 2 + 65 * 2;
 /** A contract wallet gets this much gas to check one signature; the node pays for the work. */
 const checkGas = 1_000_000n;
 
@@ -35,22 +34,12 @@ export function clientSignatures(chain: PublicClient): ClientSignatures {
   return {
     isBy: async (client, data, signature) => {
       const hash = hashTypedData(data);
-      if (signature.length === keySignatureLength && (await signerOf(hash, signature)) === client.toLowerCase()) {
-        return true;
-      }
+      if (recoverSigner(hash, signature)?.toLowerCase() === client.toLowerCase()) return true;
       const code = await chain.getCode({ address: client });
       if (code === undefined || code === "0x") return false;
       return await isAcceptedBy(chain, client, hash, signature);
     },
   };
-}
-
-async function signerOf(hash: Hex, signature: Hex): Promise<string | undefined> {
-  try {
-    return (await recoverAddress({ hash, signature })).toLowerCase();
-  } catch {
-    return undefined;
-  }
 }
 
 async function isAcceptedBy(chain: PublicClient, client: Address, hash: Hex, signature: Hex): Promise<boolean> {

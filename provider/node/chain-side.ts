@@ -1,7 +1,7 @@
-import type { Address, PublicClient } from "viem";
-import { privateKeyToAccount } from "viem/accounts";
+import type { Address, LocalAccount, PublicClient } from "viem";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
+import { accountFromKey } from "../../protocol/signing.ts";
 import type { Journal } from "../../store/journal.ts";
 import { JobEventFollower } from "../escrow/event-follower.ts";
 import { escrowJobReader, type JobReader } from "../escrow/job-reader.ts";
@@ -68,11 +68,7 @@ export class ChainSide {
     this.owner = owner;
     this.#queue = queue;
     this.#registry = registry;
-    this.signer = new ProviderSigner(
-      settings.chain.privateKey,
-      { chainId: target.chainId, escrow: target.escrow },
-      owner,
-    );
+    this.signer = new ProviderSigner(parts.account, { chainId: target.chainId, escrow: target.escrow }, owner);
     this.reader = escrowJobReader(client, target.escrow);
     this.#publisher = new Publisher({ reader: registry, queue, registry: target.registry, owner, rules });
     this.#publication = new PublicationLoop({
@@ -166,7 +162,7 @@ export class ChainSide {
     await verifyChain(client, target);
     const registry = new RegistryReader(client, target.registry);
     const rules = await registry.rules();
-    const account = privateKeyToAccount(privateKey);
+    const account = accountFromKey(privateKey);
     const owner = settings.owner ?? (await registry.ownerOfOperator(account.address)) ?? account.address;
     const provider = await registry.provider(owner);
     const queue = await openTransactionQueue({
@@ -185,7 +181,7 @@ export class ChainSide {
     });
     // Jobs of a provider that this journal does not know of are found from their events; a new provider has none.
     const firstBlock = (provider?.openJobs ?? 0) > 0 ? BigInt(target.deployedAtBlock ?? 0) : undefined;
-    return new ChainSide(options, { owner, queue, registry, rules, firstBlock });
+    return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock });
   }
 
   /** Publishes, recovers the journal, and goes on with events, settlement and heartbeats until closed. */
@@ -306,6 +302,7 @@ export class ChainSide {
 
 /** What `open` found. */
 interface ChainParts {
+  readonly account: LocalAccount;
   readonly owner: Address;
   readonly queue: RunningTransactionQueue;
   readonly registry: RegistryReader;

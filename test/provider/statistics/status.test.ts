@@ -33,7 +33,7 @@ describe("StatusService", () => {
     const clock = new ManualClock();
     const state = { running: 0 };
     const service = new StatusService({
-      signer: new ProviderSigner(key, domain, privateKeyToAccount(key).address),
+      signer: new ProviderSigner(privateKeyToAccount(key), domain, privateKeyToAccount(key).address),
       clock,
       content: () => ({ draining: false, maxConcurrentJobs: 2, running: state.running, models: [] }),
     });
