@@ -72,7 +72,11 @@ export async function startScriptedUpstream(answer: Script | ChooseScript): Prom
 
   async function serve(incoming: IncomingMessage): Promise<void> {
     const { socket } = incoming;
-    const gone = socket.destroyed ? Promise.resolve() : once(socket, "close").then(() => undefined);
+    // Not `once` of node:events: that rejects when a client resets the connection.
+    const gone = new Promise<void>((resolve) => {
+      if (socket.destroyed) resolve();
+      else socket.once("close", () => resolve());
+    });
     const connection = sockets.get(socket) ?? 0;
     const played = Promise.withResolvers<void>();
     const parts: Buffer[] = [];

@@ -1,0 +1,193 @@
+import { connect } from "node:net";
+import { expect } from "chai";
+import { bodyHash } from "../../../protocol/body-hash.ts";
+import { chunk, hang, head } from "../../support/scripted-upstream.ts";
+import { chunkData, frame, goodJson, oddStreams } from "../../support/upstream-scripts.ts";
+import { until } from "../../support/until.ts";
+import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
+import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
+
+const body = { model: scriptedModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 50, stream: true };
+const eventStream = { "content-type": "text/event-stream" };
+const firstTokens = frame(chunkData({ content: "One" })) + frame(chunkData({ content: " two" }));
+const abortLimitMs = 100;
+
+describe("a client that goes away", () => {
+  let place: TestGateway;
+  let client: AbortController;
+
+  beforeEach(() => {
+    client = new AbortController();
+  });
+
+  afterEach(async () => {
+    await place.close();
+  });
+
+  async function ask(change: object = {}, headers: Record<string, string> = {}): Promise<Response | undefined> {
+    return await postJson(
+      `${place.url}/v1/chat/completions`,
+      { ...body, ...change },
+      { headers, signal: client.signal },
+    ).catch(() => undefined);
+  }
+
+  /** Cuts the client off and returns ms until the provider's connection is gone. */
+  async function leave(): Promise<number> {
+    const request = await place.providers[0]?.upstream.request(0);
+    const started = performance.now();
+    client.abort();
+    await request?.gone;
+    return performance.now() - started;
+  }
+
+  async function stateOf(index = 0) {
+    const rows = [...place.journal.jobs.values()];
+    const document = JSON.parse(rows.at(-1)?.document ?? "{}") as {
+      attempts: { state: string; usage?: unknown }[];
+      outcome: { status: string } | null;
+    };
+    return { outcome: document.outcome?.status, attempt: document.attempts[index] };
+  }
+
+  it("while it waits in line leaves the line and nothing else", async () => {
+    place = await startTestGateway({ providers: [{ script: () => [hang], maxConcurrentJobs: 1 }] });
+    const holder = new AbortController();
+    const holding = postJson(`${place.url}/v1/chat/completions`, body, { signal: holder.signal }).catch(
+      () => undefined,
+    );
+    await until("the slot is taken", () => place.chain.jobs.size === 1);
+    const asked = ask({}, { "x-t4t-progress": "event" });
+    const metrics = async () => await (await fetch(`${place.url}/metrics`)).text();
+    await until("it waits", async () =>
+      (await metrics()).includes(`t4t_gateway_queue_size{gen_ai_request_model="${scriptedModel}"} 1`),
+    );
+    client.abort();
+    await asked;
+    await until("the line is empty", async () => !(await metrics()).includes("t4t_gateway_queue_size{"));
+    expect(place.chain.posts).to.have.length(1);
+    holder.abort();
+    await holding;
+  });
+
+  it("while its job is posted never has it sent to the provider", async () => {
+    place = await startTestGateway({ providers: [acknowledged(oddStreams.plain)] });
+    const mined = Promise.withResolvers<undefined>();
+    place.chain.postFault = async () => await mined.promise;
+    const asked = ask();
+    await until("the post is under way", () => place.chain.posts.length === 1);
+    client.abort();
+    await asked;
+    // Both sides of the socket need a turn to notice.
+    await until("the gateway has noticed", async () =>
+      (await (await fetch(`${place.url}/metrics`)).text()).includes("t4t_gateway_running_requests 1"),
+    );
+    mined.resolve(undefined);
+    await until("the request is over", () => place.journal.jobs.size === 1);
+    await until("it is given up", async () => (await stateOf()).attempt?.state === "abandoned");
+    expect((await stateOf()).outcome).to.equal("cancelled");
+    expect(place.providers[0]?.completions).to.have.length(0);
+  });
+
+  for (const [phase, script] of [
+    ["before the provider's head", [hang]],
+    ["before the first token", [head(200, eventStream), hang]],
+    ["in the middle of the stream", [head(200, eventStream), chunk(firstTokens), hang]],
+  ] as const) {
+    it(`${phase} cuts the provider off within ${abortLimitMs} ms`, async () => {
+      place = await startTestGateway({ providers: [acknowledged(script)], settings: { commitGraceMs: 0 } });
+      const asked = ask();
+      await place.providers[0]?.upstream.request(0);
+      if (phase === "in the middle of the stream") {
+        const reader = (await asked)?.body?.getReader();
+        let text = "";
+        while (!text.includes("two")) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+      }
+      expect(await leave()).to.be.lessThan(abortLimitMs);
+      await asked;
+    });
+  }
+
+  it("during a JSON answer cuts the provider off too", async () => {
+    place = await startTestGateway({ providers: [() => [hang]], settings: { ackTimeoutMs: 10_000 } });
+    const asked = ask({ stream: false });
+    await place.providers[0]?.upstream.request(0);
+    expect(await leave()).to.be.lessThan(abortLimitMs);
+    await asked;
+  });
+
+  it("in the middle of a stream has paid for the part that it got, and for no more than that", async () => {
+    place = await startTestGateway({ providers: [acknowledged([head(200, eventStream), chunk(firstTokens), hang])] });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    const hash = bodyHash(firstTokens);
+    provider.statementOf = async (jobId) => await provider.state(jobId, { inputTokens: 5, outputTokens: 2 }, hash);
+    const response = await ask();
+    const reader = response?.body?.getReader();
+    let text = "";
+    while (!text.includes("two")) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    client.abort();
+    const receipt = await until("the part is receipted", () => provider.receipts[0]);
+    expect(receipt).to.deep.include({ usage: { inputTokens: 5, outputTokens: 2 }, responseHash: hash });
+    await until("the job is settled", async () => (await stateOf()).attempt?.state === "settled");
+    expect((await stateOf()).outcome).to.equal("cancelled");
+  });
+
+  it("pays no provider that claims tokens which cannot have come", async () => {
+    place = await startTestGateway({ providers: [acknowledged([head(200, eventStream), chunk(firstTokens), hang])] });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    provider.statementOf = async (jobId) =>
+      await provider.state(jobId, { inputTokens: 5, outputTokens: 50 }, bodyHash("x"));
+    const response = await ask({ max_tokens: 100_000, model: scriptedModel });
+    expect(response?.status, "the context is smaller").to.equal(400);
+    const second = new AbortController();
+    const streaming = await postJson(
+      `${place.url}/v1/chat/completions`,
+      { ...body, max_tokens: 5000 },
+      { signal: second.signal },
+    );
+    const reader = streaming.body?.getReader();
+    let text = "";
+    while (!text.includes("two")) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    provider.statementOf = async (jobId) =>
+      await provider.state(jobId, { inputTokens: 5, outputTokens: 4900 }, bodyHash("x"));
+    second.abort();
+    const receipt = await until("a receipt comes", () => provider.receipts[0]);
+    expect(receipt.usage.outputTokens).to.be.within(2, 100);
+  });
+
+  it("after the last byte of its answer has changed nothing", async () => {
+    place = await startTestGateway({ providers: [acknowledged(goodJson)] });
+    const response = await ask({ stream: false });
+    await response?.text();
+    client.abort();
+    await until("the job is settled", async () => (await stateOf()).attempt?.state === "settled");
+    expect((await stateOf()).outcome).to.equal("completed");
+  });
+
+  it("or reads nothing is cut off after a time, and holds back the provider meanwhile", async () => {
+    const piece = frame(chunkData({ content: "x".repeat(10_000) }));
+    const flood = Array.from({ length: 3000 }, () => chunk(piece));
+    place = await startTestGateway({
+      providers: [acknowledged([head(200, eventStream), ...flood, hang])],
+      settings: { clientStallMs: 300, idleTimeoutMs: 10_000 },
+    });
+    // A bare socket: it takes what its buffers hold and not a byte more.
+    const socket = connect(Number(new URL(place.url).port), "127.0.0.1").pause();
+    socket.on("error", () => undefined);
+    const text = JSON.stringify(body);
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    );
+    const request = await place.providers[0]?.upstream.request(0);
+    let isPlayed = false;
+    void request?.played.then(() => {
+      isPlayed = true;
+    });
+    await request?.gone;
+    // 30 MB were never taken from the provider: the pace is the client's.
+    expect(isPlayed).to.equal(false);
+    socket.destroy();
+  });
+});
