@@ -1,5 +1,6 @@
 import { Pool } from "undici";
-import { createTransport, RpcRequestError, type Transport } from "viem";
+import { createTransport, type Transport } from "viem";
+import { parseAnswer, resultOf, type RpcCall } from "./json-rpc.ts";
 import { RpcTransportError } from "./rpc-errors.ts";
 
 /** Options of `pooledHttp`. */
@@ -14,7 +15,7 @@ export function pooledHttp(
   url: string,
   options: PooledHttpOptions,
 ): { readonly transport: Transport; close(): Promise<void> } {
-  const { origin, pathname, search, username, password } = new URL(url);
+  const { origin, host, pathname, search, username, password } = new URL(url);
   const headers: Record<string, string> = { "content-type": "application/json" };
   if (username !== "" || password !== "") {
     const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
@@ -30,7 +31,7 @@ export function pooledHttp(
 
   const request = async ({ method, params }: { method: string; params?: unknown }): Promise<unknown> => {
     lastId += 1;
-    const body = { jsonrpc: "2.0", id: lastId, method, params: params ?? [] };
+    const call: RpcCall = { jsonrpc: "2.0", id: lastId, method, params: params ?? [] };
     let status: number;
     let text: string;
     try {
@@ -38,7 +39,7 @@ export function pooledHttp(
         method: "POST",
         path: `${pathname}${search}`,
         headers,
-        body: JSON.stringify(body),
+        body: JSON.stringify(call),
         // The whole call, queueing for a connection included.
         signal: AbortSignal.timeout(options.timeoutMs),
       });
@@ -52,11 +53,9 @@ export function pooledHttp(
     }
     const answer = parseAnswer(text);
     // Some nodes send a proper JSON-RPC error with an HTTP error status: the error says more.
-    if (answer?.error !== undefined && answer.error !== null)
-      throw new RpcRequestError({ body, error: answer.error, url: origin });
-    if (status < 200 || status > 299) throw new RpcTransportError(`HTTP status ${status}`, { status });
-    if (answer === undefined) throw new RpcTransportError("the answer is not JSON-RPC");
-    return answer.result;
+    if (answer === undefined && (status < 200 || status > 299))
+      throw new RpcTransportError(`HTTP status ${status}`, { status });
+    return resultOf(answer, call, host);
   };
 
   return {
@@ -70,22 +69,4 @@ export function pooledHttp(
       }),
     close: () => pool.destroy(),
   };
-}
-
-interface Answer {
-  readonly result?: unknown;
-  readonly error?: { code: number; message: string; data?: unknown } | null;
-}
-
-function parseAnswer(text: string): Answer | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  if (typeof json !== "object" || json === null || Array.isArray(json)) return undefined;
-  if (!("result" in json) && !("error" in json)) return undefined;
-  const answer = json as Answer;
-  return answer;
 }

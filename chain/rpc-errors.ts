@@ -42,8 +42,6 @@ const busyCodes: ReadonlySet<unknown> = new Set([-32005, -32002, 429]);
 export function failureKind(error: unknown): "unreachable" | "busy" | "answer" {
   for (const link of causes(error)) {
     if (link instanceof RpcTransportError) return "unreachable";
-    if (link.name === "TimeoutError" || link.name === "SocketClosedError" || link.name === "WebSocketRequestError")
-      return "unreachable";
     if ("code" in link && busyCodes.has(link.code)) return "busy";
   }
   return "answer";

@@ -1,9 +1,10 @@
-import { createPublicClient, createTransport, type PublicClient, type Transport, webSocket } from "viem";
+import { createPublicClient, createTransport, type PublicClient, type Transport } from "viem";
 import type { Clock, Random } from "../protocol/clock.ts";
 import { backoffDelay } from "./backoff.ts";
 import { pooledHttp } from "./http-transport.ts";
 import { ChainUnavailableError, failureKind } from "./rpc-errors.ts";
 import { sleep } from "./sleep.ts";
+import { lazyWebSocket } from "./websocket-transport.ts";
 
 /** Options of `openChain`. Times in milliseconds. */
 export interface OpenChainOptions {
@@ -42,41 +43,17 @@ function repeatable(method: string): boolean {
 export function openChain(options: OpenChainOptions): ChainConnection {
   const timeoutMs = options.timeoutMs ?? 10_000;
   const opened = /^wss?:/.test(options.url)
-    ? openWebSocket(options.url, timeoutMs)
+    ? lazyWebSocket(options.url, { timeoutMs, clock: options.clock })
     : pooledHttp(options.url, { timeoutMs });
   const client = createPublicClient({ transport: persistent(opened.transport, options), cacheTime: 0 });
   return { client, close: () => opened.close() };
-}
-
-function openWebSocket(url: string, timeout: number): { readonly transport: Transport; close(): Promise<void> } {
-  const transport = webSocket(url, {
-    retryCount: 0,
-    timeout,
-    keepAlive: true,
-    reconnect: { attempts: 1_000_000, delay: 1000 },
-  });
-  let closeSocket: (() => Promise<void>) | undefined;
-  return {
-    transport: (parameters) => {
-      const socket = transport(parameters);
-      closeSocket = async () => {
-        const rpcClient = await socket.value?.getRpcClient();
-        rpcClient?.close();
-      };
-      return socket;
-    },
-    close: async () => {
-      // A socket that never opened has nothing to close.
-      await closeSocket?.().catch(() => undefined);
-    },
-  };
 }
 
 function persistent(inner: Transport, options: OpenChainOptions): Transport {
   const { host } = new URL(options.url);
   const bounds = { baseMs: options.backoffBaseMs ?? 100, maxMs: options.backoffMaxMs ?? 2000 };
   return (parameters) => {
-    const { request, value } = inner({ ...parameters, retryCount: 0 });
+    const { request } = inner({ ...parameters, retryCount: 0 });
     const ask = async (call: { method: string; params?: unknown }): Promise<unknown> => {
       const attempts = repeatable(call.method) ? (options.attempts ?? 4) : 1;
       for (let attempt = 1; ; attempt += 1) {
@@ -90,10 +67,13 @@ function persistent(inner: Transport, options: OpenChainOptions): Transport {
         await sleep(options.clock, backoffDelay(attempt - 1, bounds, options.random));
       }
     };
-    return createTransport(
-      { key: "persistent", name: "persistent JSON-RPC", type: "persistent", request: ask as never, retryCount: 0 },
-      value,
-    );
+    return createTransport({
+      key: "persistent",
+      name: "persistent JSON-RPC",
+      type: "persistent",
+      request: ask as never,
+      retryCount: 0,
+    });
   };
 }
 
