@@ -10,6 +10,7 @@ import type { NodeLog } from "./log.ts";
 import type { ProviderMetrics } from "../metrics.ts";
 import { Heartbeat, heartbeatInterval } from "../registration/heartbeat.ts";
 import type { WantedPublication } from "../registration/plan.ts";
+import { publicationPrefix } from "../registration/publication-calls.ts";
 import { PublicationLoop } from "../registration/publication-loop.ts";
 import { type Published, Publisher } from "../registration/publisher.ts";
 import { RegistryReader } from "../registration/registry-reader.ts";
@@ -70,7 +71,14 @@ export class ChainSide {
     this.#registry = registry;
     this.signer = new ProviderSigner(parts.account, { chainId: target.chainId, escrow: target.escrow }, owner);
     this.reader = escrowJobReader(client, target.escrow);
-    this.#publisher = new Publisher({ reader: registry, queue, registry: target.registry, owner, rules });
+    this.#publisher = new Publisher({
+      reader: registry,
+      queue,
+      registry: target.registry,
+      owner,
+      rules,
+      earlier: parts.earlier,
+    });
     this.#publication = new PublicationLoop({
       publisher: this.#publisher,
       wanted: () => ({
@@ -165,6 +173,8 @@ export class ChainSide {
     const account = accountFromKey(privateKey);
     const owner = settings.owner ?? (await registry.ownerOfOperator(account.address)) ?? account.address;
     const provider = await registry.provider(owner);
+    const underWay = await journal.openTransactions(account.address, target.chainId);
+    const earlier = underWay.map(({ key }) => key).filter((key) => key.startsWith(publicationPrefix));
     const queue = await openTransactionQueue({
       client,
       account,
@@ -181,7 +191,7 @@ export class ChainSide {
     });
     // Jobs of a provider that this journal does not know of are found from their events; a new provider has none.
     const firstBlock = (provider?.openJobs ?? 0) > 0 ? BigInt(target.deployedAtBlock ?? 0) : undefined;
-    return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock });
+    return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock, earlier });
   }
 
   /** Publishes, recovers the journal, and goes on with events, settlement and heartbeats until closed. */
@@ -308,4 +318,6 @@ interface ChainParts {
   readonly registry: RegistryReader;
   readonly rules: Awaited<ReturnType<RegistryReader["rules"]>>;
   readonly firstBlock: bigint | undefined;
+  /** Keys of publications under way. */
+  readonly earlier: readonly string[];
 }

@@ -3,6 +3,9 @@ import { providerRegistryAbi } from "../../chain/abi/provider-registry.ts";
 import type { TransactionRequest } from "../../chain/transactions/types.ts";
 import type { PublicationStep } from "./plan.ts";
 
+/** Starts the key of every publication. */
+export const publicationPrefix = "publish:";
+
 /** Where a publication goes. */
 export interface PublicationTarget {
   readonly registry: Address;
@@ -22,7 +25,7 @@ export function publicationRequest(
 ): TransactionRequest {
   const data = encode(step, target.registry);
   return {
-    key: `publish:${step.kind}:${keccak256(data)}:${state}`,
+    key: `${publicationPrefix}${step.kind}:${keccak256(data)}:${state}`,
     to: step.kind === "approve" ? target.token : target.registry,
     data,
     kind: step.kind,

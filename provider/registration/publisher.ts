@@ -27,6 +27,8 @@ export interface PublisherOptions {
   /** The provider's identity. */
   readonly owner: Address;
   readonly rules: RegistryRules;
+  /** Keys of publications that an earlier process sent or was about to send. */
+  readonly earlier: readonly string[];
 }
 
 /** Prices of one of our own records, and the model that it is for. */
@@ -42,9 +44,11 @@ export class Publisher {
   #tail: Promise<unknown> = Promise.resolve();
   /** Distinguishes attempts whose transaction failed from those before. */
   #attempt = 0;
+  #earlier: readonly string[];
 
   constructor(options: PublisherOptions) {
     this.#options = options;
+    this.#earlier = options.earlier;
   }
 
   /** An offering record of ours, live or replaced since this process started. */
@@ -68,6 +72,9 @@ export class Publisher {
 
   async #publish(wanted: WantedPublication): Promise<Published> {
     const { queue, registry, owner, rules } = this.#options;
+    // What is under way changes what the chain will say: planning before it has ended would send it twice.
+    for (const key of this.#earlier) await queue.outcomeOf(key);
+    this.#earlier = [];
     const isOwner = queue.address.toLowerCase() === owner.toLowerCase();
     const found = await this.#find(isOwner);
     const plan = planPublication(found, wanted, isOwner);

@@ -428,9 +428,10 @@ describe("a job at a provider node", () => {
   describe("after all of these", () => {
     it("the registry counts no open job, and neither does the node", async () => {
       await until("no job is open", async () => (await providerOnChain(market, node.address)).openJobs === 0);
-      const page = await (await fetch(`${node.url}/metrics`)).text();
-      expect(page).to.not.match(/^t4t_provider_open_jobs\{/m);
-      expect(page).to.include("t4t_provider_running_jobs 0");
+      await until("the node has seen all ends", async () => {
+        const page = await (await fetch(`${node.url}/metrics`)).text();
+        return !/^t4t_provider_open_jobs\{/m.test(page) && page.includes("t4t_provider_running_jobs 0");
+      });
     });
   });
 });
