@@ -71,7 +71,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     if (!announcesTooMuch(request, options.maxBodyBytes)) response.writeContinue();
     serve(request, response);
   });
-  server.on("clientError", refuseGarbage);
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => refuseGarbage(options, error, socket));
   await listen(server, options.host, options.port);
   const { port } = server.address() as AddressInfo;
   const host = options.host.includes(":") && !options.host.startsWith("[") ? `[${options.host}]` : options.host;
@@ -166,17 +166,28 @@ function refuse(options: HttpServerOptions, request: IncomingMessage, response: 
   sendError(response, shown);
 }
 
-/** What is not HTTP still gets an answer in our shape, where the socket takes one. */
-function refuseGarbage(error: NodeJS.ErrnoException, socket: Socket): void {
+/** What is not HTTP, or never became a whole request, still gets an answer in our shape, where the socket takes one. */
+function refuseGarbage(options: HttpServerOptions, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;
   }
-  const status = error.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
-  const message =
-    error.code === "HPE_HEADER_OVERFLOW" ? "The request's headers are too large." : "The request is not valid HTTP.";
+  const { status, message } = garbageAnswers[error.code ?? ""] ?? notHttp;
   const body = JSON.stringify(new T4tError("invalid_value", message).toBody());
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
+  const headers = [
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${options.mintRequestId()}`,
+    "connection: close",
+  ];
+  socket.end(`HTTP/1.1 ${status}\r\n${headers.join("\r\n")}\r\n\r\n${body}`);
 }
+
+const notHttp = { status: "400 Bad Request", message: "The request is not valid HTTP." };
+const garbageAnswers: Readonly<Record<string, { readonly status: string; readonly message: string }>> = {
+  HPE_HEADER_OVERFLOW: {
+    status: "431 Request Header Fields Too Large",
+    message: "The request's headers are too large.",
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: "408 Request Timeout", message: "The request did not arrive in time." },
+};

@@ -7,7 +7,13 @@ import { requireJson } from "../http/browser-guard.ts";
 import type { HttpExchange } from "../http/http-server.ts";
 import { readBody } from "../http/read-body.ts";
 import { sendJson } from "../http/respond.ts";
-import { type CompletionKind, parseJson, readCompletionRequest } from "../openai/completion-request.ts";
+import {
+  type CompletionKind,
+  decodeUtf8,
+  parseJson,
+  readCompletionRequest,
+  refuseRepeatedMembers,
+} from "../openai/completion-request.ts";
 import { isObject } from "../openai/field-types.ts";
 import { memberOf, skipSpace } from "../openai/json-spans.ts";
 import { readWishes } from "../openai/request-headers.ts";
@@ -41,9 +47,10 @@ export async function postJob(options: JobRouteOptions, exchange: HttpExchange):
   const { request, response, requestId, requestIdGiven, owner } = exchange;
   requireJson(request.headers["content-type"]);
   const wishes = readWishes(request.headers);
-  const text = new TextDecoder().decode(await readBody(request, options.maxBodyBytes));
+  const text = decodeUtf8(await readBody(request, options.maxBodyBytes));
   const body = parseJson(text);
   if (!isObject(body)) throw new T4tError("invalid_json", "The request body must be a JSON object.");
+  refuseRepeatedMembers(text);
   const type = body.type ?? "chat.completions";
   const kind = typeof type === "string" && Object.hasOwn(kinds, type) ? kinds[type] : undefined;
   if (kind === undefined) {

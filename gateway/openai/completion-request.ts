@@ -1,6 +1,6 @@
 import { T4tError } from "../../protocol/errors.ts";
 import { inputTokensBound, inputTokensEstimate } from "../../protocol/money.ts";
-import { checkFieldTypes, type JsonObject, isObject } from "./field-types.ts";
+import { checkFieldTypes, isObject, jsonLength, type JsonObject } from "./field-types.ts";
 import { objectMembers, skipSpace } from "./json-spans.ts";
 
 /** `chat`: /v1/chat/completions, `text`: /v1/completions. */
@@ -81,7 +81,8 @@ export function readCompletionRequest(
   };
 }
 
-function decodeUtf8(body: Uint8Array): string {
+/** Text of a body. Throws `invalid_json`: a byte replaced in silence would change what was asked for. */
+export function decodeUtf8(body: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(body);
   } catch (cause) {
@@ -104,8 +105,11 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Money hangs on `max_tokens`: a body that says it twice could mean one thing here and another at the backend. */
-function refuseRepeatedMembers(text: string): void {
+/**
+ * Money hangs on `max_tokens`: a body that says it twice could mean one thing here and another at the backend. Throws `invalid_value`
+ * naming the member. `text` is JSON of an object.
+ */
+export function refuseRepeatedMembers(text: string): void {
   const seen = new Set<string>();
   for (const { key } of objectMembers(text, skipSpace(text, 0))) {
     if (seen.has(key))
@@ -189,9 +193,9 @@ function readMessages(json: JsonObject): Conversation {
     }
     measure.addContent(message.content, `${param}.content`);
     if (message.tool_calls !== undefined && message.tool_calls !== null)
-      measure.addLength(JSON.stringify(message.tool_calls).length);
+      measure.addLength(jsonLength(message.tool_calls, `${param}.tool_calls`));
   }
-  if (Array.isArray(json.tools)) measure.addLength(JSON.stringify(json.tools).length);
+  if (Array.isArray(json.tools)) measure.addLength(jsonLength(json.tools, "tools"));
   return { prompts: 1, ...measure.result() };
 }
 

@@ -8,6 +8,9 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Longest `stream_options`, as JSON. */
+const maxStreamOptionsLength = 4096;
+
 type FieldType =
   | "boolean"
   | "number"
@@ -66,6 +69,19 @@ export function checkFieldTypes(json: JsonObject): void {
         param: "stream_options.include_usage",
       });
     }
+    // The gateway and the provider write it anew: it must be small enough for that, and no deeper than that allows.
+    if (jsonLength(options, "stream_options") > maxStreamOptionsLength) {
+      throw new T4tError("invalid_value", "'stream_options' is too long.", { param: "stream_options" });
+    }
+  }
+}
+
+/** Characters of a value as JSON. Throws `invalid_value` for one that is nested deeper than the call stack allows. */
+export function jsonLength(value: unknown, param: string): number {
+  try {
+    return JSON.stringify(value).length;
+  } catch (cause) {
+    throw new T4tError("invalid_value", `'${param}' is nested too deeply.`, { param, cause });
   }
 }
 
