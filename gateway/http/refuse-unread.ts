@@ -19,6 +19,11 @@ export function refuseUnread(request: IncomingMessage, response: ServerResponse,
     ...error.toHeaders(),
     connection: "close",
   });
+  // A client that asked before sending sends nothing now.
+  if (request.headers.expect !== undefined) {
+    response.end(body);
+    return;
+  }
   response.write(body);
   let discarded = 0;
   const finish = (): void => {
