@@ -12,7 +12,9 @@ export function publicMessage(text: unknown, fallback: string): string {
     .replaceAll(/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, "[address]")
     .replaceAll(/\b(?:sk|pk|key|hf|gsk)[-_][A-Za-z0-9_-]{8,}/g, "[key]")
     .replaceAll(/\bBearer\s+\S+/gi, "[key]")
-    .replaceAll(/[<>]/g, "")
+    .replaceAll(/<[/!a-z][^>]*>/gi, "")
+    // What is left of a tag that was never closed cannot open one.
+    .replaceAll("<", "‹")
     .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
     .trim();
   if (clean === "") return fallback;

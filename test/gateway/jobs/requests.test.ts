@@ -217,7 +217,7 @@ describe("a request", () => {
       expect(response.status).to.equal(400);
       const error = await errorOf(response);
       expect(error.code).to.equal("upstream_rejected");
-      expect(error.message).to.equal("bad btemperature/b at [address] with [key]");
+      expect(error.message).to.equal("bad temperature at [address] with [key]");
       expect(place.providers[1]?.completions).to.have.length(0);
     });
 
