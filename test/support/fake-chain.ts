@@ -1,7 +1,6 @@
 import {
   type AbiEvent,
   type Address,
-  concat,
   encodeAbiParameters,
   encodeEventTopics,
   getAddress,
@@ -15,6 +14,7 @@ import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { providerRegistryAbi } from "../../chain/abi/provider-registry.ts";
 import type { BlockHeader, ChainReader } from "../../chain/registry-index/chain-reader.ts";
 import type { RpcLog } from "../../chain/registry-index/logs.ts";
+import { bodyHash } from "../../protocol/body-hash.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 
 /** Addresses of the fake chain's contracts. */
@@ -125,7 +125,7 @@ export class FakeChain {
     const number = this.#blocks.length;
     const parentHash = this.#blocks.at(-1)?.header.hash ?? pad("0x0", { size: 32 });
     const content = JSON.stringify([number, parentHash, this.#forks, events]);
-    const hash = keccak256(toHex(content));
+    const hash = bodyHash(content);
     const timestamp = 1_000_000 + number * 2;
     const header: BlockHeader = { number, hash, parentHash, timestamp, baseFeePerGas: 7n };
     const logs = events.map((event, index) => ({
@@ -134,7 +134,8 @@ export class FakeChain {
       data: event.data,
       blockNumber: numberToHex(number),
       blockHash: hash,
-      transactionHash: keccak256(concat([hash, numberToHex(index)])),
+      // Of the block, and unique in it.
+      transactionHash: `0x${hash.slice(2, 58)}${index.toString(16).padStart(8, "0")}`,
       logIndex: numberToHex(index),
       ...(this.tellsTimes ? { blockTimestamp: numberToHex(timestamp) } : {}),
     }));

@@ -91,24 +91,33 @@ describe("a snapshot of the registry", () => {
     for (let index = 0; index < count; index += 1) {
       for (const log of template) logs.push({ ...log, provider: address(index) });
     }
-    const start = performance.now();
     const transition = applyLogs(genesisState, logs, () => 7);
     let { snapshot } = Snapshot.empty(600).next(transition.state, noBlock, transition.touched);
     expect(snapshot.offers("a")).to.have.length(count);
-    expect(performance.now() - start, "joining").to.be.lessThan(10_000);
     let { state } = transition;
     const [slots] = await logsOf([
       registryEvent("SlotsChanged", { provider: person(1), openJobs: 1, maxConcurrentJobs: 4 }),
     ]);
-    const rounds = 100;
-    const startOfRounds = performance.now();
-    for (let round = 0; round < rounds; round += 1) {
+    // The fastest of many rounds: what the machine can do, whatever else it is doing.
+    let fastestChange = Number.POSITIVE_INFINITY;
+    for (let round = 0; round < 100; round += 1) {
+      const startOfRound = performance.now();
       const changed = applyLogs(state, [{ ...slots, provider: address(round * 7) } as IndexedLog], () => 7);
       ({ state } = changed);
       ({ snapshot } = snapshot.next(state, noBlock, changed.touched));
+      fastestChange = Math.min(fastestChange, performance.now() - startOfRound);
     }
     expect(snapshot.offers("a")[7]?.provider.openJobs).to.equal(1);
-    // Two models, so two copies of 50,000 pointers: well under a millisecond on any machine of today.
-    expect((performance.now() - startOfRounds) / rounds, "ms per change").to.be.lessThan(10);
+    let fastestVisit = Number.POSITIVE_INFINITY;
+    for (let round = 0; round < 5; round += 1) {
+      const startOfVisit = performance.now();
+      let generations = 0;
+      for (const record of snapshot.providers()) generations += record.generation;
+      expect(generations).to.equal(count);
+      fastestVisit = Math.min(fastestVisit, performance.now() - startOfVisit);
+    }
+    expect(fastestChange, "ms for a change, beside those for visiting every provider once").to.be.lessThan(
+      fastestVisit / 5,
+    );
   }).timeout(30_000);
 });
