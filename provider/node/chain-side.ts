@@ -201,7 +201,7 @@ export class ChainSide {
     const recovered = await recoverStreams(book, this.signer, clock);
     if (recovered > 0) log.warn("took up streams of an earlier process", { jobs: recovered });
     await this.#follower.start();
-    await this.#settler.start();
+    this.#settler.start();
     this.#heartbeat.start(this.#published?.provider.lastSeen ?? 0);
     this.#scheduleReconcile();
   }

@@ -12,6 +12,9 @@ export class JobConflictError extends Error {
   }
 }
 
+/** Ended jobs kept in memory. */
+const endedHeld = 2_000;
+
 interface Entry {
   readonly job: ProviderJob;
   readonly row: JobRow;
@@ -25,6 +28,8 @@ export class JobBook {
   readonly #journal: Journal;
   readonly #clock: Clock;
   readonly #open = new Map<Hex, Entry>();
+  /** Jobs that ended lately, oldest first: the chain tells of an end after our own transaction did. */
+  readonly #ended = new Map<Hex, Entry>();
   readonly #tails = new Map<Hex, Promise<unknown>>();
   readonly #listeners = new Set<(job: ProviderJob) => void>();
 
@@ -61,7 +66,7 @@ export class JobBook {
   async insert(job: ProviderJob): Promise<boolean> {
     return await this.#inOrder(
       job.jobId,
-      async () => !this.#open.has(job.jobId) && (await this.#write(job, undefined)),
+      async () => this.#held(job.jobId) === undefined && (await this.#write(job, undefined)),
     );
   }
 
@@ -83,9 +88,13 @@ export class JobBook {
     });
   }
 
+  #held(jobId: Hex): Entry | undefined {
+    return this.#open.get(jobId) ?? this.#ended.get(jobId);
+  }
+
   async #entry(jobId: Hex): Promise<Entry | undefined> {
-    const open = this.#open.get(jobId);
-    if (open !== undefined) return open;
+    const held = this.#held(jobId);
+    if (held !== undefined) return held;
     const row = await this.#journal.job("provider", jobId);
     return row === undefined ? undefined : { job: parse(row), row };
   }
@@ -106,9 +115,17 @@ export class JobBook {
     };
     if (!(await this.#journal.casJob(row))) return false;
     if (row.open) this.#open.set(job.jobId, { job, row });
-    else this.#open.delete(job.jobId);
+    else this.#end({ job, row });
     for (const listener of this.#listeners) listener(job);
     return true;
+  }
+
+  #end(entry: Entry): void {
+    this.#open.delete(entry.job.jobId);
+    this.#ended.set(entry.job.jobId, entry);
+    if (this.#ended.size <= endedHeld) return;
+    const [oldest] = this.#ended.keys();
+    if (oldest !== undefined) this.#ended.delete(oldest);
   }
 
   async #inOrder<T>(jobId: Hex, task: () => Promise<T>): Promise<T> {

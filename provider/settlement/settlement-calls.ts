@@ -22,6 +22,11 @@ function completionOf({ job, action }: SettlementItem) {
   } as const;
 }
 
+/** Key of the transaction of one job alone. */
+export function settlementKey(job: ProviderJob, action: SettlementAction): string {
+  return `${action}:${job.jobId}:${job.attempts}`;
+}
+
 /**
  * The transaction for items of one kind: a decline, a completion, or a batch of completions. Its key names jobs and attempts, so the
  * same attempt is never sent twice and the next one is another transaction.
@@ -30,7 +35,7 @@ export function settlementRequest(escrow: Address, items: readonly SettlementIte
   const [first] = items;
   if (first === undefined) throw new RangeError("a settlement needs at least one item");
   if (items.length > 1) {
-    const names = items.map(({ job, action }) => `${action}:${job.jobId}:${job.attempts}`).join(",");
+    const names = items.map(({ job, action }) => settlementKey(job, action)).join(",");
     return {
       key: `settle-batch:${keccak256(stringToBytes(names))}`,
       to: escrow,
@@ -43,7 +48,7 @@ export function settlementRequest(escrow: Address, items: readonly SettlementIte
     };
   }
   const { job, action } = first;
-  const key = `${action}:${job.jobId}:${job.attempts}`;
+  const key = settlementKey(job, action);
   if (action === "decline") {
     const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "declineJob", args: [job.jobId] });
     return { key, to: escrow, kind: "declineJob", data };

@@ -6,7 +6,13 @@ import { isOpenOnChain } from "../escrow/on-chain-job.ts";
 import type { JobStage, ProviderJob } from "./job.ts";
 import type { JobBook } from "./job-book.ts";
 import { nextStep, type SettlementPolicy, unsignedClaim } from "./next-step.ts";
-import { type SettledItem, type SettlementItem, settledItems, settlementRequest } from "./settlement-calls.ts";
+import {
+  type SettledItem,
+  type SettlementItem,
+  settledItems,
+  settlementKey,
+  settlementRequest,
+} from "./settlement-calls.ts";
 
 /** What the settler tells the outside, for metrics and logs. */
 export interface SettlerEvents {
@@ -63,8 +69,8 @@ export class Settler {
   }
 
   /** Takes up what an earlier process left under way, then goes on until closed. */
-  async start(): Promise<void> {
-    await this.#resume();
+  start(): void {
+    this.#resume();
     this.#stopListening = this.#options.book.onChange(() => this.#look());
     this.#look();
   }
@@ -87,26 +93,36 @@ export class Settler {
   }
 
   /** Jobs whose transaction an earlier process had handed to the queue, or was about to. */
-  async #resume(): Promise<void> {
+  #resume(): void {
     const groups = new Map<string, ProviderJob[]>();
     for (const job of this.#options.book.openJobs()) {
-      if (job.stage !== "settling" || job.transaction === undefined) continue;
-      const group = groups.get(job.transaction.key);
-      if (group === undefined) groups.set(job.transaction.key, [job]);
+      const key = keyUnderWay(job);
+      if (key === undefined) continue;
+      this.#taken.add(job.jobId);
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [job]);
       else group.push(job);
     }
     for (const [key, jobs] of groups) {
       this.#run(async () => {
-        const outcome = await this.#options.queue.outcomeOf(key);
-        if (outcome !== undefined) {
-          await this.#conclude(jobs, outcome);
-          return;
-        }
-        // Never reached the queue: the jobs are as they were.
-        for (const job of jobs) {
-          await this.#change(job.jobId, (now) => ({ ...withoutTransaction(now), stage: stageBefore(now) }));
+        try {
+          const outcome = await this.#options.queue.outcomeOf(key);
+          if (outcome === undefined) await this.#unmark(jobs);
+          else await this.#conclude(jobs, outcome);
+        } finally {
+          for (const { jobId } of jobs) this.#taken.delete(jobId);
+          this.#look();
         }
       });
+    }
+  }
+
+  /** What never reached the queue is as it was. */
+  async #unmark(jobs: readonly ProviderJob[]): Promise<void> {
+    for (const { jobId } of jobs) {
+      await this.#change(jobId, (now) =>
+        now.stage === "settling" ? { ...withoutTransaction(now), stage: stageBefore(now) } : undefined,
+      );
     }
   }
 
@@ -189,25 +205,29 @@ export class Settler {
   async #settle(items: readonly SettlementItem[]): Promise<void> {
     const { queue, escrow } = this.#options;
     const request = settlementRequest(escrow, items);
+    const jobs = needsMark(items) ? await this.#mark(items, request.key) : items.map(({ job }) => job);
+    if (jobs === undefined) return;
+    const outcome = await queue.submit(request);
+    await this.#conclude(jobs, outcome);
+  }
+
+  /**
+   * Journals that the items are under way, before anything is sent. Undefined when one of them changed since the look: the request
+   * names it, so nothing is sent and the next look decides anew.
+   */
+  async #mark(items: readonly SettlementItem[], key: string): Promise<readonly ProviderJob[] | undefined> {
     const marked = await Promise.all(
       items.map(
         async ({ job, action }) =>
           await this.#change(job.jobId, (now) =>
-            // A receipt or an event may have come since the look: then the next look decides anew.
-            now === job ? { ...now, stage: "settling", transaction: { key: request.key, action } } : undefined,
+            now === job ? { ...now, stage: "settling", transaction: { key, action } } : undefined,
           ),
       ),
     );
     const jobs = marked.filter((job) => job !== undefined);
-    if (jobs.length < items.length) {
-      // The request names jobs that are not ours to settle any more: put the others back and look again.
-      for (const job of jobs) {
-        await this.#change(job.jobId, (now) => ({ ...withoutTransaction(now), stage: stageBefore(now) }));
-      }
-      return;
-    }
-    const outcome = await queue.submit(request);
-    await this.#conclude(jobs, outcome);
+    if (jobs.length === items.length) return jobs;
+    await this.#unmark(jobs);
+    return undefined;
   }
 
   async #conclude(jobs: readonly ProviderJob[], outcome: TransactionOutcome): Promise<void> {
@@ -281,7 +301,7 @@ export class Settler {
     await this.#change(job.jobId, (now) => {
       if (isEnded(now)) return undefined;
       const next = { ...withoutTransaction(now), attempts: now.attempts + 1, retryAt };
-      if (error === "InvalidClientSignature" && now.transaction?.action === "complete") {
+      if (error === "InvalidClientSignature" && now.transaction?.action !== "claim") {
         const { receipt: _receipt, lowReceipt: _lowReceipt, ...rest } = next;
         return { ...rest, stage: "delivered", retryAt: 0 };
       }
@@ -311,6 +331,20 @@ export class Settler {
     this.#running.add(running);
     void running.finally(() => this.#running.delete(running));
   }
+}
+
+/**
+ * A receipted job changes no more but by its settlement, and the key of its own completion follows from it: it needs no mark, which
+ * saves the common case a write. All else could change under the transaction, or shares its key with others.
+ */
+function needsMark(items: readonly SettlementItem[]): boolean {
+  return items.length > 1 || items.some(({ job, action }) => job.stage !== "receipted" || action !== "complete");
+}
+
+/** Key of the transaction that an earlier process may have sent for a job. */
+function keyUnderWay(job: ProviderJob): string | undefined {
+  if (job.stage === "settling") return job.transaction?.key;
+  return job.stage === "receipted" ? settlementKey(job, "complete") : undefined;
 }
 
 function isEnded(job: ProviderJob): boolean {

@@ -44,8 +44,18 @@ export async function relayStream(options: RelayOptions): Promise<RelayEnd> {
   let hadOutput = false;
   let over = false;
 
+  let isCorked = false;
   const pass = (bytes: Buffer): boolean => {
     hasher.update(bytes);
+    // What came in one packet leaves in one: blocks that arrive together would each cost a system call.
+    if (!isCorked) {
+      isCorked = true;
+      response.cork();
+      process.nextTick(() => {
+        isCorked = false;
+        response.uncork();
+      });
+    }
     return response.write(bytes);
   };
   const meterBlocks = (bytes: Buffer): void => {

@@ -157,7 +157,7 @@ describe("Settler", () => {
   const stageOf = async (number: number): Promise<string | undefined> => (await book.get(idOf(number)))?.stage;
 
   it("settles a single job after the window, with its own call", async () => {
-    await settler.start();
+    settler.start();
     await insert(1);
     await clock.advance(9);
     expect(queue.requests).to.have.length(0);
@@ -169,7 +169,7 @@ describe("Settler", () => {
 
   it("shares one transaction among jobs that are ready together, at most twenty", async () => {
     await insert(...Array.from({ length: 23 }, (_, index) => index + 1));
-    await settler.start();
+    settler.start();
     await until("all are settled", () => book.openJobs().length === 0 && queue.requests.length >= 2);
     expect(queue.requests.map((request) => jobsIn(request).length).toSorted((a, b) => b - a)).to.deep.equal([20, 3]);
   });
@@ -183,7 +183,7 @@ describe("Settler", () => {
           ? { status: "reverted", hash: undefined, errorName: "SomethingBad", errorArgs: [], message: "bad" }
           : queue.mined(request);
     await insert(1, 2, 3);
-    await settler.start();
+    settler.start();
     await clock.advance(10);
     await until(
       "the good ones are settled",
@@ -204,7 +204,7 @@ describe("Settler", () => {
   it("tries a failed job again after a growing pause, each time as another transaction", async () => {
     queue.answer = () => ({ status: "abandoned", message: "no fees" });
     await insert(1);
-    await settler.start();
+    settler.start();
     await clock.advance(10);
     await until("first and second attempt", () => failures.length === 2);
     const at = clock.now();
@@ -229,7 +229,7 @@ describe("Settler", () => {
     queue.statuses.set(idOf(2), "Completed");
     queue.statuses.set(idOf(3), "Declined");
     await insert(1, 2, 3);
-    await settler.start();
+    settler.start();
     await clock.advance(10);
     await until("all have ended", () => book.openJobs().length === 0);
     expect([await stageOf(1), await stageOf(2), await stageOf(3)]).to.deep.equal(["lost", "settled", "forfeited"]);
@@ -245,7 +245,7 @@ describe("Settler", () => {
       return { status: "reverted", hash: undefined, errorName: "InvalidClientSignature", errorArgs: [], message: "" };
     };
     await insert(1);
-    await settler.start();
+    settler.start();
     await clock.advance(10);
     await until("the receipt is gone", async () => (await stageOf(1)) === "delivered");
     await clock.advance(60_000);
@@ -263,7 +263,7 @@ describe("Settler", () => {
         delivery: undefined as never,
       }),
     );
-    await settler.start();
+    settler.start();
     await until("both are ready again", () => book.openJobs().every((job) => job.stage !== "settling"));
     await clock.advance(10);
     await until("both have ended", () => book.openJobs().length === 0);
@@ -278,13 +278,29 @@ describe("Settler", () => {
     });
     queue.known.set("k", queue.mined({ key: "k", to: escrow, kind: "completeJob", data }));
     await book.insert(jobOf(1, clock.now(), { stage: "settling", transaction: { key: "k", action: "complete" } }));
-    await settler.start();
+    settler.start();
     await until("it is settled", async () => (await stageOf(1)) === "settled");
     expect(queue.requests).to.have.length(0);
   });
 
+  it("does not send a lone completion again that an earlier process had sent without a mark", async () => {
+    const data = encodeFunctionData({
+      abi: jobEscrowAbi,
+      functionName: "completeJob",
+      args: [idOf(1), { inputTokens: 60n, outputTokens: 40n }, hash, "0x34"],
+    });
+    const key = `complete:${idOf(1)}:0`;
+    queue.known.set(key, queue.mined({ key, to: escrow, kind: "completeJob", data }));
+    await insert(1, 2, 3);
+    settler.start();
+    await until("the first is settled", async () => (await stageOf(1)) === "settled");
+    await clock.advance(10);
+    await until("the others too", () => book.openJobs().length === 0);
+    expect(queue.requests.map(jobsIn)).to.deep.equal([[idOf(2), idOf(3)]]);
+  });
+
   it("ends a job once, however often the chain tells of it", async () => {
-    await settler.start();
+    settler.start();
     await insert(1);
     await settler.completed(idOf(1), 100n, hash);
     await settler.completed(idOf(1), 100n, hash);
