@@ -50,6 +50,18 @@ export class Follower {
     return this.#reorganisations;
   }
 
+  /**
+   * Whether `head` may be an ancestor of the block that was reached: what a node that lags behind another one behind the same address
+   * answers, and what a chain looks like that was cut back.
+   */
+  isBehind(head: BlockHeader): boolean {
+    if (this.#position === undefined) return false;
+    const { entries, tip } = this.#position.window;
+    if (head.number >= tip.number) return false;
+    const known = entries.find((entry) => entry.number === head.number);
+    return known === undefined || known.hash === head.hash;
+  }
+
   /** Follows the chain to `head`, publishing after each step; the first publication waits until all is read. */
   async follow(head: BlockHeader): Promise<void> {
     this.#position ??= await this.#begin(head);

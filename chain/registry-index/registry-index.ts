@@ -37,6 +37,8 @@ export interface RegistryIndexOptions<D> {
   readonly auditEveryMs?: number;
   /** Providers of one audit. */
   readonly auditSample?: number;
+  /** How long a head below the block that was reached is taken for a node that lags; then for a chain that was cut back. */
+  readonly lagPatienceMs?: number;
   /** Age of the last successful look from which the index does not count as ready. */
   readonly staleAfterMs?: number;
   /** Told of every failed look, of drift, and of listeners that throw; for logs. */
@@ -73,6 +75,7 @@ class FollowingIndex<D> implements RegistryIndex<D> {
   #stopNewHeads: (() => void) | undefined;
   #timeToLive: number | undefined;
   #head: BlockHeader | undefined;
+  #behindSince: number | undefined;
 
   /** Somebody asked for a look while one was running. */
   #wanted = false;
@@ -200,7 +203,7 @@ class FollowingIndex<D> implements RegistryIndex<D> {
   /** True when there is more to read at once. */
   async #look(): Promise<boolean> {
     const head = await this.#reader.head();
-    this.#lastLook = this.#clock.monotonic();
+    if (this.#mayLag(head)) return false;
     if (head.hash !== this.#head?.hash) {
       this.#head = head;
       for (const listener of this.#headListeners) this.#guard(() => listener(head));
@@ -212,9 +215,24 @@ class FollowingIndex<D> implements RegistryIndex<D> {
       await this.#follower.repair();
     }
     await this.#follower.follow(head);
+    this.#lastLook = this.#clock.monotonic();
     if (await this.#follower.readHistory()) return true;
     await this.#auditWhenDue();
     return false;
+  }
+
+  /**
+   * Behind one address often stand several nodes, some a block or two behind the others: going back with them would take events back
+   * that stand. Only a head that stays behind is believed.
+   */
+  #mayLag(head: BlockHeader): boolean {
+    if (!this.#follower.isBehind(head)) {
+      this.#behindSince = undefined;
+      return false;
+    }
+    const now = this.#clock.monotonic();
+    this.#behindSince ??= now;
+    return now - this.#behindSince < (this.#options.lagPatienceMs ?? 5000);
   }
 
   async #auditWhenDue(): Promise<void> {

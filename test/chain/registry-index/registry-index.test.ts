@@ -80,6 +80,7 @@ for (const start of [startHardhatChain, startAnvil]) {
         random: Math.random,
         pollMs: 25,
         auditEveryMs: 0,
+        lagPatienceMs: 50,
         onError: (error) => errors.push(error),
         ...options,
       });
@@ -131,7 +132,9 @@ for (const start of [startHardhatChain, startAnvil]) {
       await market.registry(first.address, "setOffering", ["m/a", 1n, 2n, 100]);
       await market.registry(third.address, "deactivate", []);
       await market.registry(third.address, "setMaxConcurrentJobs", [9]);
-      await market.registry(first.address, "setOperator", [(await market.actor()).address]);
+      const next = await market.actor();
+      await market.registry(first.address, "setOperator", [next.address]);
+      await market.registry(next.address, "resignOperator", []);
       await market.registry(first.address, "setPayout", [client.address]);
       await market.registry(second.address, "startUnbonding", [5n]);
       await market.registry(third.address, "reactivate", []);
@@ -275,6 +278,27 @@ for (const start of [startHardhatChain, startAnvil]) {
         return snapshot?.blockNumber === before.snapshot.blockNumber ? snapshot : undefined;
       });
       expect(plainSnapshot(after)).to.deep.equal(plainSnapshot(before.snapshot));
+    });
+
+    it("does not go back with a node that lags behind the others of the same address", async () => {
+      const provider = await market.provider(3, { m: 5n });
+      const client = await market.funded();
+      const { index, jobs } = open({ lagPatienceMs: 60_000 });
+      await index.waitForBlock(await head());
+      const old = await chain.rpc("eth_getBlockByNumber", "latest", false);
+      const jobId = await market.post({ client, provider: provider.address, model: "m" });
+      const reached = await atHead(index);
+      proxy.reset();
+      proxy.setFault(({ method, params }) =>
+        method === "eth_getBlockByNumber" && params[0] === "latest" ? { kind: "result", result: old } : undefined,
+      );
+      await until("the lagging node was asked a few times", () => proxy.count("eth_getBlockByNumber") >= 4);
+      expect(index.current()?.snapshot).to.equal(reached);
+      proxy.setFault(undefined);
+      await market.mine();
+      await atHead(index);
+      expect(jobs.map((event) => [event.jobId, event.removed])).to.deep.equal([[jobId, false]]);
+      expect(index.health().reorganisations).to.equal(0);
     });
 
     it("reads everything again when a reorganisation is deeper than it remembers", async () => {
