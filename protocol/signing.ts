@@ -52,7 +52,8 @@ export function accountFromKey(key: Hex): LocalAccount {
   };
   const signHash = async (hash: Hex): Promise<Hex> => {
     const { r, s, yParity } = sign(hash);
-    return await Promise.resolve(`${r}${s.slice(2)}${yParity === 0 ? "1b" : "1c"}`);
+    const signature: Hex = `${r}${s.slice(2)}${yParity === 0 ? "1b" : "1c"}`;
+    return await Promise.resolve(signature);
   };
   return toAccount({
     address: addressOf(publicKey),
