@@ -130,9 +130,17 @@ function commit(database: DatabaseSync, operations: JournalOperations, calls: re
     return results;
   } catch (error) {
     // The disk refused: nothing of this group was written, and every caller is told.
-    if (database.isTransaction) database.exec("ROLLBACK");
+    rollBack(database);
     const failed = failure(error);
     return calls.map(() => failed);
+  }
+}
+
+function rollBack(database: DatabaseSync): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {
+    // SQLite has rolled back by itself, as it does when the disk is full.
   }
 }
 
