@@ -128,6 +128,7 @@ export class FakeChain {
     const hash = bodyHash(content);
     const timestamp = 1_000_000 + number * 2;
     const header: BlockHeader = { number, hash, parentHash, timestamp, baseFeePerGas: 7n };
+    const hashOf = (index: number): Hex => `0x${hash.slice(2, 58)}${index.toString(16).padStart(8, "0")}`;
     const logs = events.map((event, index) => ({
       address: event.from,
       topics: event.topics,
@@ -135,7 +136,7 @@ export class FakeChain {
       blockNumber: numberToHex(number),
       blockHash: hash,
       // Of the block, and unique in it.
-      transactionHash: `0x${hash.slice(2, 58)}${index.toString(16).padStart(8, "0")}`,
+      transactionHash: hashOf(index),
       logIndex: numberToHex(index),
       ...(this.tellsTimes ? { blockTimestamp: numberToHex(timestamp) } : {}),
     }));

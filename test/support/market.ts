@@ -4,6 +4,7 @@ import {
   type ContractFunctionArgs,
   type ContractFunctionName,
   createPublicClient,
+  type EncodeFunctionDataParameters,
   encodeFunctionData,
   getAddress,
   type Hex,
@@ -86,11 +87,7 @@ export class TestMarket {
     functionName: N,
     args: ContractFunctionArgs<A, "nonpayable" | "payable", N>,
   ): Promise<number> {
-    const data = encodeFunctionData({
-      abi,
-      functionName,
-      args: args as readonly unknown[],
-    });
+    const data = encodeFunctionData({ abi, functionName, args } as unknown as EncodeFunctionDataParameters);
     const hash = await this.chain.rpc("eth_sendTransaction", { from, to, data, gas });
     return await this.mined(String(hash), functionName);
   }
