@@ -41,7 +41,12 @@ export type ErrorCode = keyof typeof errorTable;
 
 /** Body of every error answer: all four keys, always. */
 export interface ErrorBody {
-  readonly error: { readonly message: string; readonly type: string; readonly param: string | null; readonly code: string | null };
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string | null;
+  };
 }
 
 /** Options of `T4tError`. */

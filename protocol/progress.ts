@@ -21,7 +21,12 @@ export type ProgressEvent =
       readonly policy: string;
       readonly reason: string;
     }
-  | { readonly type: "posting_job"; readonly model: string; readonly candidates: readonly Address[]; readonly maxPayment: string }
+  | {
+      readonly type: "posting_job";
+      readonly model: string;
+      readonly candidates: readonly Address[];
+      readonly maxPayment: string;
+    }
   | {
       readonly type: "job_posted";
       readonly jobId: Hex;
@@ -31,7 +36,13 @@ export type ProgressEvent =
       readonly blockNumber: number;
     }
   | { readonly type: "provider_acked"; readonly jobId: Hex; readonly provider: Address }
-  | { readonly type: "delivered"; readonly jobId: Hex; readonly provider: Address; readonly usage: Usage; readonly responseHash: Hex }
+  | {
+      readonly type: "delivered";
+      readonly jobId: Hex;
+      readonly provider: Address;
+      readonly usage: Usage;
+      readonly responseHash: Hex;
+    }
   | {
       readonly type: "settled";
       readonly jobId: Hex;
