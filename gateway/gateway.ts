@@ -11,7 +11,7 @@ import type { Journal } from "../store/journal.ts";
 import { openSqliteJournal } from "../store/sqlite-journal.ts";
 import { CapacityLines } from "./capacity/capacity-lines.ts";
 import { type ChainPort, GatewayChain, type GatewayChainOptions } from "./chain/gateway-chain.ts";
-import type { WrongChainError } from "./chain/verify-chain.ts";
+import type { WrongChainError } from "../chain/verify.ts";
 import { ApiKeys } from "./http/api-keys.ts";
 import { type HttpExchange, type HttpServer, type RouteHandler, startHttpServer } from "./http/http-server.ts";
 import { sendBytes, sendJson } from "./http/respond.ts";

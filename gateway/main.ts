@@ -1,6 +1,6 @@
 import { DeploymentFileError } from "../chain/deployment.ts";
 import { SettingsError } from "../protocol/settings.ts";
-import { WrongChainError } from "./chain/verify-chain.ts";
+import { WrongChainError } from "../chain/verify.ts";
 import { describeError, openLogger } from "./ops/log.ts";
 import { readGatewaySettings } from "./settings.ts";
 import { startGateway } from "./start.ts";

@@ -3,7 +3,7 @@ import { systemClock } from "../chain/system-clock.ts";
 import type { Clock, Random } from "../protocol/clock.ts";
 import type { Journal } from "../store/journal.ts";
 import type { ChainPort, GatewayChainOptions } from "./chain/gateway-chain.ts";
-import type { WrongChainError } from "./chain/verify-chain.ts";
+import type { WrongChainError } from "../chain/verify.ts";
 import { Gateway } from "./gateway.ts";
 import { openLogger } from "./ops/log.ts";
 import type { GatewaySettings } from "./settings.ts";

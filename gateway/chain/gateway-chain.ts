@@ -19,7 +19,7 @@ import { ChainTime } from "../jobs/chain-time.ts";
 import { EscrowCalls, type EscrowTerms } from "../jobs/escrow-calls.ts";
 import { Treasury } from "../jobs/treasury.ts";
 import { deriveRoutingState, type RoutingState } from "../routing/state.ts";
-import { verifyChain, WrongChainError } from "./verify-chain.ts";
+import { verifyChain, WrongChainError } from "../../chain/verify.ts";
 
 /** Options of `GatewayChain.open`. */
 export interface GatewayChainOptions {

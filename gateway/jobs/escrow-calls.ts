@@ -1,13 +1,6 @@
-import {
-  type Address,
-  encodeAbiParameters,
-  encodeFunctionData,
-  type Hex,
-  keccak256,
-  parseEventLogs,
-  type PublicClient,
-} from "viem";
+import { type Address, encodeFunctionData, type Hex, parseEventLogs, type PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import { jobIdOf } from "../../chain/job-id.ts";
 import type { TransactionOutcome, TransactionQueue } from "../../chain/transactions/types.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Usage } from "../../protocol/usage.ts";
@@ -107,12 +100,7 @@ export class EscrowCalls {
 
   /** The id that a job of this wallet gets, exactly as `JobEscrow.jobIdOf`. */
   jobIdOf(nonce: bigint): Hex {
-    return keccak256(
-      encodeAbiParameters(
-        [{ type: "uint256" }, { type: "address" }, { type: "address" }, { type: "uint256" }],
-        [BigInt(this.#chainId), this.#escrow, this.#queue.address, nonce],
-      ),
-    );
+    return jobIdOf(this.#chainId, this.#escrow, this.#queue.address, nonce);
   }
 
   /** Reads the deployment's constants. Rejects when the chain cannot be reached. */
