@@ -13,8 +13,7 @@ export default defineConfig({
     path: solc,
     settings: {
       evmVersion: "cancun",
-      optimizer: { enabled: true, runs: 10_000 },
-      viaIR: true,
+      optimizer: { enabled: true, runs: 2_500 },
     },
   },
   paths: {

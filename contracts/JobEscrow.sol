@@ -178,10 +178,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     function postJob(address provider, JobTerms calldata terms) external returns (bytes32 jobId) {
         uint32 number;
         (jobId, number) = _lock(terms);
-        uint48 offeringId = REGISTRY.acquireSlots(
-            provider, terms.maxInputPrice, terms.maxOutputPrice, terms.maxPayment, 1, terms.modelKey
-        );
-        _open(jobId, number, provider, offeringId, terms);
+        _open(jobId, number, provider, _acquireSlot(provider, terms), terms);
     }
 
     /// @inheritdoc IJobEscrow
@@ -222,9 +219,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         (OfferingTerms terms, address provider) = _settleSlot(jobId, state);
         Receipt memory receipt =
             Receipt(RECEIPT_TYPEHASH, jobId, provider, usage.inputTokens, usage.outputTokens, responseHash);
-        (AccountRow storage payer, Account account, uint256 limit) = _claim(job, state, receipt, clientSignature);
-        if (limit == NO_CLAIM) revert InvalidClientSignature(jobId);
-        _pay(payer, account, state, limit, terms, receipt, clientSignature.length != 0);
+        if (!_payClaim(job, state, terms, receipt, clientSignature)) revert InvalidClientSignature(jobId);
     }
 
     /// @inheritdoc IJobEscrow
@@ -450,16 +445,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         uint96 maxPayment = terms.maxPayment;
         if (maxPayment < MIN_PAYMENT) revert PaymentBelowMinimum(maxPayment, MIN_PAYMENT);
         if (terms.unsignedLimit > maxPayment) revert UnsignedLimitAbovePayment(terms.unsignedLimit, maxPayment);
-        uint256 earliest;
-        uint256 latest;
-        unchecked {
-            // Two values of 40 bits.
-            earliest = block.timestamp + MIN_DURATION;
-            latest = block.timestamp + MAX_DURATION;
-        }
-        if (terms.deadline < earliest || terms.deadline > latest) {
-            revert DeadlineOutOfBounds(terms.deadline, earliest, latest);
-        }
+        _requireDeadlineInBounds(terms.deadline);
         jobId = jobIdOf(msg.sender, terms.nonce);
         if (_jobs[jobId].party.exists()) revert JobAlreadyPosted(jobId);
         AccountRow storage row = _accounts[msg.sender];
@@ -473,12 +459,23 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         row.account = account.lock(maxPayment);
     }
 
+    function _requireDeadlineInBounds(uint40 deadline) private view {
+        unchecked {
+            // Sums of values of 40 bits.
+            uint256 earliest = block.timestamp + MIN_DURATION;
+            uint256 latest = block.timestamp + MAX_DURATION;
+            if (deadline < earliest || deadline > latest) revert DeadlineOutOfBounds(deadline, earliest, latest);
+        }
+    }
+
     function _open(bytes32 jobId, uint32 number, address provider, uint48 offeringId, JobTerms calldata terms) private {
         Job storage job = _jobs[jobId];
-        job.party = packParty(msg.sender, terms.unsignedLimit);
-        job.state =
-            packState(uint8(JobStatus.Open), block.timestamp, terms.deadline, number, offeringId, terms.maxPayment);
-        emit JobPosted(jobId, msg.sender, provider, offeringId, terms.maxPayment, terms.unsignedLimit, terms.deadline);
+        uint96 maxPayment = terms.maxPayment;
+        uint96 unsignedLimit = terms.unsignedLimit;
+        uint40 deadline = terms.deadline;
+        job.party = packParty(msg.sender, unsignedLimit);
+        job.state = packState(uint8(JobStatus.Open), block.timestamp, deadline, number, offeringId, maxPayment);
+        emit JobPosted(jobId, msg.sender, provider, offeringId, maxPayment, unsignedLimit, deadline);
     }
 
     function _revertNoProvider(address[] calldata candidates, JobTerms calldata terms) private view {
@@ -540,13 +537,26 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         Receipt memory receipt = Receipt(
             RECEIPT_TYPEHASH, jobId, run.provider, item.usage.inputTokens, item.usage.outputTokens, item.responseHash
         );
-        (AccountRow storage payer, Account account, uint256 limit) = _claim(job, state, receipt, item.clientSignature);
-        if (limit == NO_CLAIM) return abi.encodeWithSelector(InvalidClientSignature.selector, jobId);
-
+        if (!_payClaim(job, state, run.terms, receipt, item.clientSignature)) {
+            return abi.encodeWithSelector(InvalidClientSignature.selector, jobId);
+        }
         job.state = NO_STATE;
         _addToRun(run, state);
-        _pay(payer, account, state, limit, run.terms, receipt, item.clientSignature.length != 0);
         return "";
+    }
+
+    /// @dev Pays what a claim is good for; false, before anything has changed, when the receipt is not the client's.
+    function _payClaim(
+        Job storage job,
+        JobState state,
+        OfferingTerms terms,
+        Receipt memory receipt,
+        bytes calldata clientSignature
+    ) private returns (bool) {
+        (AccountRow storage payer, Account account, uint256 limit) = _claim(job, state, receipt, clientSignature);
+        if (limit == NO_CLAIM) return false;
+        _pay(payer, account, state, limit, terms, receipt, clientSignature.length != 0);
+        return true;
     }
 
     function _pay(
@@ -656,6 +666,28 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
             provider := mload(0x20)
         }
         if (provider == address(0)) revert NotJobProvider(jobId, msg.sender);
+    }
+
+    /// @dev Takes a slot for a job: {IProviderRegistry-acquireSlots}. As {_settleSlot}, it saves what the compiler's own encoding
+    /// costs. The prices travel as they came, and the registry checks their range.
+    function _acquireSlot(address provider, JobTerms calldata terms) private returns (uint48 offeringId) {
+        address target = address(REGISTRY);
+        bytes4 selector = IProviderRegistry.acquireSlots.selector;
+        uint256 maxPayment = terms.maxPayment;
+        assembly ("memory-safe") {
+            let data := mload(0x40)
+            mstore(data, selector)
+            mstore(add(data, 0x04), provider)
+            calldatacopy(add(data, 0x24), add(terms, 0x80), 0x40) // maxInputPrice, maxOutputPrice
+            mstore(add(data, 0x64), maxPayment)
+            mstore(add(data, 0x84), 1)
+            calldatacopy(add(data, 0xa4), add(terms, 0x20), 0x20) // modelKey
+            if iszero(call(gas(), target, 0, data, 0xc4, 0x00, 0x20)) {
+                returndatacopy(data, 0x00, returndatasize())
+                revert(data, returndatasize())
+            }
+            offeringId := mload(0x00)
+        }
     }
 
     function _jobProvider(JobState state) private view returns (address provider) {

@@ -228,17 +228,9 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         returns (uint48 offeringId)
     {
         (address owner_, Provider storage provider) = _actingProvider();
-        uint256 length = bytes(modelId).length;
-        if (length == 0 || length > MAX_MODEL_ID_BYTES) revert InvalidModelId(length, MAX_MODEL_ID_BYTES);
         if (inputPrice == 0 && outputPrice == 0) revert InvalidPrice(inputPrice, outputPrice);
         if (contextLength == 0) revert InvalidContextLength(contextLength);
-
-        bytes32 modelKey = keccak256(bytes(modelId));
-        if (provider.models.add(modelKey)) {
-            if (provider.models.length() > MAX_LIVE_OFFERINGS) revert TooManyOfferings(MAX_LIVE_OFFERINGS);
-            _modelProviders[modelKey].add(owner_);
-            if (bytes(_modelIds[modelKey]).length == 0) _modelIds[modelKey] = modelId;
-        }
+        bytes32 modelKey = _listModel(owner_, provider, modelId);
         offeringId = ++_lastOfferingId;
         _terms[offeringId] = packTerms(_principals[owner_].providerId(), inputPrice, outputPrice, contextLength);
         _modelKeys[offeringId] = modelKey;
@@ -654,8 +646,10 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     function _requireOpenMarket() private view {
         Market storage market = _markets[msg.sender];
-        if (!market.allowed) revert NotMarket(msg.sender);
-        if (market.suspended) revert EnforcedPause();
+        // Both before either is looked at: one read of the slot.
+        (bool allowed, bool suspended) = (market.allowed, market.suspended);
+        if (!allowed) revert NotMarket(msg.sender);
+        if (suspended) revert EnforcedPause();
     }
 
     function _requireKnownMarket() private view {
@@ -694,6 +688,22 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         terms = _terms[offeringId];
         if (principal.providerId() != terms.providerId()) return (NO_TERMS, address(0));
         provider = principal.owner();
+    }
+
+    // ----------------------------------------------------------------------------------------------------------- models
+
+    /// @dev Puts the provider on the list of those that offer a model, if it is not there.
+    function _listModel(address owner_, Provider storage provider, string calldata modelId)
+        private
+        returns (bytes32 modelKey)
+    {
+        uint256 length = bytes(modelId).length;
+        if (length == 0 || length > MAX_MODEL_ID_BYTES) revert InvalidModelId(length, MAX_MODEL_ID_BYTES);
+        modelKey = keccak256(bytes(modelId));
+        if (!provider.models.add(modelKey)) return modelKey;
+        if (provider.models.length() > MAX_LIVE_OFFERINGS) revert TooManyOfferings(MAX_LIVE_OFFERINGS);
+        _modelProviders[modelKey].add(owner_);
+        if (bytes(_modelIds[modelKey]).length == 0) _modelIds[modelKey] = modelId;
     }
 
     // --------------------------------------------------------------------------------------------------------- liveness
