@@ -46,6 +46,8 @@ export interface AdmissionOptions {
   readonly recordOf: (offeringId: number) => { readonly modelKey: Hex; readonly prices: Prices } | undefined;
   /** How far chain time runs ahead of the clock, ms. */
   readonly aheadMs: () => number;
+  /** Newest block that this node has seen. */
+  readonly block: () => number | undefined;
   readonly isDraining: () => boolean;
   readonly maxAuthorizationSeconds: number;
   /** Least time to the deadline for a new job. */
@@ -54,6 +56,8 @@ export interface AdmissionOptions {
 
 /** How long a job that our node of the chain does not know yet is asked for. */
 const jobPatienceMs = 2_500;
+/** How long, when we have seen blocks after the one that the gateway says it is in. */
+const pastJobPatienceMs = 250;
 /** Chain reads of admission at once: strangers can cause them. */
 const maxReads = 64;
 
@@ -92,7 +96,7 @@ export class Admission {
     }
     const known = await book.get(headers.jobId);
     if (known !== undefined && known.stage !== "posted") throw alreadyStarted();
-    const onChain = await this.#readJob(headers.jobId, signal);
+    const onChain = await this.#readJob(headers, signal);
     if (onChain === undefined) throw new ProviderError("job_not_found", "the chain does not know the job");
     await this.#checkSignature(onChain, headers, requestHash);
     this.#check(onChain, request, offering);
@@ -115,12 +119,14 @@ export class Admission {
     }
   }
 
-  async #readJob(jobId: Hex, signal: AbortSignal): Promise<OnChainJob | undefined> {
-    const { reader, clock } = this.#options;
+  async #readJob(headers: JobHeaders, signal: AbortSignal): Promise<OnChainJob | undefined> {
+    const { reader, clock, block } = this.#options;
+    const isPast = headers.blockNumber !== undefined && headers.blockNumber < BigInt(block() ?? 0);
+    const patienceMs = isPast ? pastJobPatienceMs : jobPatienceMs;
     if (this.#reads >= maxReads) throw new ProviderError("provider_busy", "too many jobs are being checked");
     this.#reads += 1;
     try {
-      return await readPostedJob(reader, clock, jobId, jobPatienceMs, signal);
+      return await readPostedJob(reader, clock, headers.jobId, patienceMs, signal);
     } catch (error) {
       throw chainFailure(error);
     } finally {

@@ -9,6 +9,8 @@ import {
   type PublicClient,
 } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import { RangePacer } from "../../chain/registry-index/range-pacer.ts";
+import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { Journal } from "../../store/journal.ts";
 
@@ -63,7 +65,7 @@ export interface JobEventFollowerOptions {
 }
 
 /** Most blocks of one `eth_getLogs`. */
-const rangeBlocks = 2000n;
+const maxRangeBlocks = 2_000;
 /** Blocks that are read again after a reorganisation: events are told twice rather than never. */
 const rewindBlocks = 64n;
 
@@ -75,6 +77,7 @@ export class JobEventFollower {
   readonly #options: JobEventFollowerOptions;
   readonly #cursorKey: string;
   readonly #topics: ReturnType<typeof topicFilters>;
+  readonly #pacer = new RangePacer(maxRangeBlocks);
   #cursor: Cursor | undefined;
   #head: Head | undefined;
   #aheadMs = 0;
@@ -151,8 +154,19 @@ export class JobEventFollower {
     this.#aheadMs = Math.max(0, head.timestamp * 1000 - this.#options.clock.now());
     let from = await this.#firstUntold(head);
     while (from <= head.number && !this.#stopped) {
-      const to = from + rangeBlocks - 1n < head.number ? from + rangeBlocks - 1n : head.number;
-      for (const event of await this.#events(from, to)) await this.#options.onEvent(event);
+      const left = Number(head.number - from) + 1;
+      const blocks = Math.min(this.#pacer.blocks, left);
+      const to = from + BigInt(blocks) - 1n;
+      let events: readonly JobEvent[];
+      try {
+        events = await this.#events(from, to);
+      } catch (error) {
+        // Nodes bound what one call may ask for, each in its own way: less is tried before it counts as a failure.
+        if (chainUnavailableIn(error) !== undefined || !this.#pacer.refused(blocks)) throw error;
+        continue;
+      }
+      this.#pacer.served(blocks);
+      for (const event of events) await this.#options.onEvent(event);
       const last = to === head.number ? head : await this.#block(to);
       if (last === undefined) return;
       await this.#moveTo({ number: String(to), hash: last.hash });
@@ -169,13 +183,14 @@ export class JobEventFollower {
       return head.number + 1n;
     }
     const told = BigInt(cursor.number);
+    // A node that lags behind what another one told: it will come.
+    if (head.number < told) return told + 1n;
     if (head.number === told && head.hash === cursor.hash) return told + 1n;
     const isNext = head.number === told + 1n && head.parentHash === cursor.hash;
     if (isNext) return told + 1n;
     const present = head.number > told ? await this.#block(told) : undefined;
     if (present?.hash === cursor.hash) return told + 1n;
-    const lowest = told < head.number ? told : head.number;
-    return lowest > rewindBlocks ? lowest - rewindBlocks : 0n;
+    return told > rewindBlocks ? told - rewindBlocks : 0n;
   }
 
   async #moveTo(cursor: Cursor): Promise<void> {

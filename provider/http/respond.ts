@@ -32,12 +32,37 @@ export function sendError(request: IncomingMessage, response: ServerResponse, er
   }
   const headers: Record<string, string> = {};
   if (shown.status === 503) headers["retry-after"] = "1";
-  if (!request.complete) headers.connection = "close";
-  sendJson(response, shown.status, shown.toBody(), headers);
-  if (request.complete) return;
-  // Reading on for a moment lets the answer arrive: closing on unread bytes would reset the connection under it.
+  if (request.complete) {
+    sendJson(response, shown.status, shown.toBody(), headers);
+    return;
+  }
+  refuseUnread(request, response, shown, headers);
+}
+
+/**
+ * Answers while the request still comes. The whole answer goes out at once, but its end waits until the request is through or its
+ * time is over: ending closes the connection, and closing it on unread bytes would reset it under the answer.
+ */
+function refuseUnread(
+  request: IncomingMessage,
+  response: ServerResponse,
+  error: ProviderError,
+  headers: Readonly<Record<string, string>>,
+): void {
+  const body = error.toBody();
+  response.writeHead(error.status, {
+    ...headers,
+    connection: "close",
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  });
+  response.write(body);
+  const finish = (): void => {
+    clearTimeout(timer);
+    response.end();
+  };
+  const timer = setTimeout(finish, unreadMs);
+  request.once("end", finish);
+  request.once("close", finish);
   request.resume();
-  const timer = setTimeout(() => request.destroy(), unreadMs);
-  timer.unref();
-  request.once("close", () => clearTimeout(timer));
 }

@@ -1,5 +1,6 @@
 import type { Address, LocalAccount, PublicClient } from "viem";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
+import { verifyChain } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import { accountFromKey } from "../../protocol/signing.ts";
 import type { Journal } from "../../store/journal.ts";
@@ -14,7 +15,6 @@ import { publicationPrefix } from "../registration/publication-calls.ts";
 import { PublicationLoop } from "../registration/publication-loop.ts";
 import { type Published, Publisher } from "../registration/publisher.ts";
 import { RegistryReader } from "../registration/registry-reader.ts";
-import { verifyChain } from "../registration/verify-chain.ts";
 import type { ProviderSettings } from "../settings/provider-settings.ts";
 import { ChainEvents } from "../settlement/chain-events.ts";
 import type { JobBook } from "../settlement/job-book.ts";
@@ -167,7 +167,7 @@ export class ChainSide {
   static async open(options: ChainSideOptions): Promise<ChainSide> {
     const { settings, client, journal, clock, random, log } = options;
     const { target, privateKey, pollMs, confirmations, feeBumpMs, maxFeePerGas } = settings.chain;
-    await verifyChain(client, target);
+    const deployment = await verifyChain(client, target);
     const registry = new RegistryReader(client, target.registry);
     const rules = await registry.rules();
     const account = accountFromKey(privateKey);
@@ -190,7 +190,7 @@ export class ChainSide {
       onEvent: ({ type, ...fields }) => log.warn(`transaction ${type}`, { ...fields, key: undefined }),
     });
     // Jobs of a provider that this journal does not know of are found from their events; a new provider has none.
-    const firstBlock = (provider?.openJobs ?? 0) > 0 ? BigInt(target.deployedAtBlock ?? 0) : undefined;
+    const firstBlock = (provider?.openJobs ?? 0) > 0 ? BigInt(deployment.deployedAtBlock) : undefined;
     return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock, earlier });
   }
 

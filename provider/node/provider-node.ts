@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { Address } from "viem";
 import { backoffDelay } from "../../chain/backoff.ts";
 import { type ChainConnection, openChain } from "../../chain/rpc.ts";
+import { WrongChainError } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import type { Journal } from "../../store/journal.ts";
 import { openSqliteJournal } from "../../store/sqlite-journal.ts";
@@ -18,7 +19,6 @@ import { jobView } from "../jobs/job-view.ts";
 import { LiveJobs } from "../jobs/live-jobs.ts";
 import { ReceiptDesk } from "../jobs/receipt-desk.ts";
 import { ProviderMetrics } from "../metrics.ts";
-import { WrongChainError } from "../registration/verify-chain.ts";
 import { type EndpointsStore, openEndpointsStore } from "../settings/endpoints-store.ts";
 import type { OfferingConfig } from "../settings/endpoints-source.ts";
 import type { ProviderSettings } from "../settings/provider-settings.ts";
@@ -268,6 +268,7 @@ export class ProviderNode {
       backendOf: (name) => this.#backends.get(name),
       recordOf: (offeringId) => side.record(offeringId),
       aheadMs: () => side.aheadMs(),
+      block: () => side.block,
       isDraining: () => this.#isDraining,
       maxAuthorizationSeconds,
       minRemainingSeconds: settleMarginSeconds + minJobSeconds,

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { encodeFunctionData, type Hex } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { providerRegistryAbi } from "../../../chain/abi/provider-registry.ts";
-import { WrongChainError } from "../../../provider/registration/verify-chain.ts";
+import { WrongChainError } from "../../../chain/verify.ts";
 import { startProvider } from "../../../provider/start.ts";
 import { fundAccount, sendUnlocked } from "../../support/deployment.ts";
 import { countingRpcProxy } from "../../support/rpc-proxy.ts";
