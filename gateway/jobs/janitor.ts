@@ -219,6 +219,7 @@ export class Janitor {
       deadline: job.deadline,
       ...(endpoint === undefined ? {} : { endpoint }),
     });
+    record.saveSoon();
     return record.attempt(attempt.jobId) ?? attempt;
   }
 

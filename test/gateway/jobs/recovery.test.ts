@@ -1,0 +1,211 @@
+import { expect } from "chai";
+import { bodyHash } from "../../../protocol/body-hash.ts";
+import { chunk, hang, head, reset } from "../../support/scripted-upstream.ts";
+import { chunkData, frame, goodJson } from "../../support/upstream-scripts.ts";
+import { until } from "../../support/until.ts";
+import type { JobDocument } from "../../../gateway/jobs/job-document.ts";
+import { FakeChain } from "../support/fake-chain.ts";
+import { MemoryJournal } from "../support/memory-journal.ts";
+import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
+import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
+
+const body = { model: scriptedModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 50 };
+const eventStream = { "content-type": "text/event-stream" };
+const tokens = frame(chunkData({ content: "One" }));
+
+function documents(journal: MemoryJournal): readonly JobDocument[] {
+  return [...journal.jobs.values()].map(({ document }) => JSON.parse(document) as JobDocument);
+}
+
+describe("what is left of a job that went wrong", () => {
+  let place: TestGateway;
+
+  afterEach(async () => {
+    await place.close();
+  });
+
+  async function ask(change: object = {}): Promise<Response> {
+    return await postJson(`${place.url}/v1/chat/completions`, { ...body, ...change });
+  }
+
+  it("comes back by a cancel, after the windows of the escrow and not before", async () => {
+    place = await startTestGateway({ providers: [() => [reset], acknowledged(goodJson)] });
+    expect((await ask()).status).to.equal(200);
+    const [dead] = place.providers;
+    const openJobs = () => place.chain.provider(dead?.address ?? "0x").openJobs;
+    expect(openJobs()).to.equal(1);
+    await until("the janitor has looked", () => place.chain.calls.includes("jobOf"));
+    expect(place.chain.calls).to.not.include("requestCancel");
+    place.chain.advance(32);
+    await until("the money is asked for", () => place.chain.calls.includes("requestCancel"));
+    expect(place.chain.calls).to.not.include("finalizeCancel");
+    place.chain.advance(62);
+    await until("the slot is free", () => openJobs() === 0);
+    expect(place.chain.calls.filter((call) => call !== "jobOf")).to.deep.equal(["requestCancel", "finalizeCancel"]);
+    const job = (await (await fetch(`${place.url}/v1/jobs/${documents(place.journal)[0]?.id ?? ""}`)).json()) as {
+      locked: string;
+      attempts: { status: string }[];
+    };
+    expect(job.locked).to.equal("0");
+    expect(job.attempts.map(({ status }) => status)).to.deep.equal(["cancelled", "settled"]);
+  });
+
+  it("shows in the API and the metrics while it is locked", async () => {
+    place = await startTestGateway({ providers: [() => [reset]] });
+    await ask();
+    const [document] = documents(place.journal);
+    const maxPayment = document?.attempts[0]?.maxPayment;
+    const job = (await (await fetch(`${place.url}/v1/jobs/${document?.id ?? ""}`)).json()) as { locked: string };
+    expect(job.locked).to.equal(maxPayment);
+    expect(await (await fetch(`${place.url}/metrics`)).text()).to.include(
+      `t4t_gateway_locked_wei ${maxPayment ?? ""}\n`,
+    );
+  });
+
+  it("is left alone when the provider gives it back by itself", async () => {
+    place = await startTestGateway({ providers: [() => [reset], acknowledged(goodJson)] });
+    await ask();
+    const jobId = documents(place.journal)[0]?.attempts[0]?.jobId ?? "0x";
+    place.chain.end(jobId, { type: "declined" });
+    await until("it is known", () => documents(place.journal)[0]?.attempts[0]?.state === "declined");
+    place.chain.advance(200);
+    await until("the rest is settled", () => documents(place.journal)[0]?.attempts[1]?.state === "settled");
+    expect(place.chain.calls).to.not.include("requestCancel");
+  });
+
+  it("costs its provider the stake when it had bound itself, vanished, and the deadline came", async () => {
+    place = await startTestGateway({
+      providers: [acknowledged([head(200, eventStream), chunk(tokens), reset])],
+      janitorMs: 20,
+    });
+    await (await ask({ stream: true })).text();
+    const attempt = await until("it is given up", () =>
+      documents(place.journal)[0]?.attempts.find(({ state }) => state === "abandoned"),
+    );
+    expect(attempt).to.include({ fault: true });
+    place.chain.advance(2000);
+    await until("it is slashed", () => place.chain.calls.includes("slash"));
+    expect(place.chain.calls.filter((call) => call !== "jobOf")).to.deep.equal(["slash"]);
+  });
+
+  it("is taken up by the next process after a kill in the middle of a stream: the part delivered is paid", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({
+      chain,
+      journal,
+      providers: [acknowledged([head(200, eventStream), chunk(tokens), hang])],
+    });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    const response = await ask({ stream: true });
+    await response.body?.getReader().read();
+    await until("the acknowledgement is journaled", () => documents(journal)[0]?.attempts[0]?.state === "acknowledged");
+    // What a kill leaves: the journal as it is. The first process is not allowed to write any more.
+    const left = new MemoryJournal();
+    for (const [id, row] of journal.jobs) left.jobs.set(id, row);
+    await place.gateway.close(0);
+    provider.statementOf = async (jobId) =>
+      await provider.state(jobId, { inputTokens: 3, outputTokens: 1 }, bodyHash(tokens));
+    const next = await startTestGateway({ chain, journal: left });
+    const receipt = await until("the provider is paid for the part", () => provider.receipts[0]);
+    expect(receipt.usage).to.deep.equal({ inputTokens: 3, outputTokens: 1 });
+    await until("it is settled", () => documents(left)[0]?.attempts[0]?.state === "settled");
+    expect(documents(left)[0]?.outcome).to.include({ status: "failed", code: "gateway_restarted" });
+    await next.close();
+  });
+
+  it("is not lost when the process was killed before it knew whether its post was mined", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
+    const never = Promise.withResolvers<undefined>();
+    chain.postFault = async () => await never.promise;
+    const leave = new AbortController();
+    const asked = postJson(`${place.url}/v1/chat/completions`, body, { signal: leave.signal }).catch(() => undefined);
+    const row = await until("the intent is journaled", () =>
+      [...journal.jobs.values()].find(({ status }) => status === "posting"),
+    );
+    const left = new MemoryJournal();
+    left.jobs.set(row.id, row);
+    leave.abort();
+    // The transaction was on its way: it is mined after the kill.
+    chain.postFault = undefined;
+    never.resolve(undefined);
+    await asked;
+    await until("the post is mined", () => chain.jobs.size === 1);
+    await place.gateway.close(0);
+    const next = await startTestGateway({ chain, journal: left });
+    await until("the next process has found it", () => documents(left)[0]?.attempts[0]?.state === "abandoned");
+    expect(documents(left)[0]?.attempts[0]).to.include({ provider: place.providers[0]?.address });
+    chain.advance(200);
+    await until("its money is asked for", () => chain.calls.includes("requestCancel"));
+    await next.close();
+  });
+
+  it("is closed when the killed process had posted nothing", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
+    chain.postFault = () => ({ kind: "failed", errorName: "EnforcedPause", message: "paused" });
+    expect((await ask()).status).to.equal(503);
+    const row = await until("it is journaled", () => [...journal.jobs.values()][0]);
+    const document = JSON.parse(row.document) as JobDocument;
+    const left = new MemoryJournal();
+    left.jobs.set(row.id, {
+      ...row,
+      open: true,
+      document: JSON.stringify({
+        ...document,
+        outcome: null,
+        attempts: document.attempts.map((attempt) => ({ ...attempt, state: "posting" })),
+      }),
+    });
+    const next = await startTestGateway({ chain, journal: left });
+    await until("it is closed", () => documents(left)[0]?.attempts[0]?.state === "not_posted");
+    expect([...left.jobs.values()][0]?.open).to.equal(false);
+    await next.close();
+  });
+
+  it("keeps its receipt for a provider that cannot be reached now", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
+    const [provider] = place.providers;
+    const response = await ask();
+    await response.text();
+    await provider?.upstream.close();
+    await until("the receipt is journaled", () => documents(journal)[0]?.attempts[0]?.receipt);
+    expect([...journal.jobs.values()][0]?.open).to.equal(true);
+  });
+
+  it("learns of a payment that it missed while it was down", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    provider.settles = false;
+    await (await ask()).text();
+    const receipt = await until("the receipt arrives", () => provider.receipts[0]);
+    await until("that is journaled", () => documents(journal)[0]?.attempts[0]?.receiptTaken);
+    await place.gateway.close(0);
+    chain.complete(receipt.jobId, receipt.usage, receipt.responseHash);
+    const left = new MemoryJournal();
+    for (const [id, row] of journal.jobs) left.jobs.set(id, { ...row, open: true });
+    const next = await startTestGateway({ chain, journal: left });
+    await until("it is known", () => documents(left)[0]?.attempts[0]?.state === "settled", 20_000);
+    expect(documents(left)[0]?.attempts[0]?.payment).to.equal("10");
+    await next.close();
+  });
+
+  it("fails the request, and posts nothing, when the journal cannot be written", async () => {
+    place = await startTestGateway({ providers: [acknowledged(goodJson)] });
+    place.journal.failure = new Error("disk full at /secret/path");
+    const response = await ask();
+    expect(response.status).to.equal(500);
+    expect(await response.text()).to.not.include("secret");
+    expect(place.chain.posts, "an intent that is not durable is not sent").to.have.length(0);
+    place.journal.failure = undefined;
+  });
+});
