@@ -17,6 +17,8 @@ export interface MetricsSource {
   readonly isReady: () => boolean;
   /** Open jobs on chain less those in the journal, at the last comparison. */
   readonly drift: () => number | undefined;
+  /** Wei earned and not withdrawn, at the last comparison. */
+  readonly balance: () => bigint | undefined;
   readonly chainBlock: () => number | undefined;
 }
 
@@ -156,6 +158,10 @@ export class ProviderMetrics {
     plain("t4t_provider_claimable_wei", "Worth of delivered jobs not paid yet", () => Number(source.claimable()));
     plain("t4t_provider_pending_transactions", "Transactions not final", source.pendingTransactions);
     plain("t4t_provider_open_jobs_drift", "Open jobs on chain less those in the journal", source.drift);
+    plain("t4t_provider_escrow_balance_wei", "Earned and not withdrawn from the escrow", () => {
+      const balance = source.balance();
+      return balance === undefined ? undefined : Number(balance);
+    });
     plain("t4t_provider_chain_block", "Newest block seen", source.chainBlock);
     const stages: Gauge<"stage"> = new Gauge({
       name: "t4t_provider_open_jobs",

@@ -94,7 +94,8 @@ export class Admission {
     if (offering === undefined) {
       throw new ProviderError("model_not_offered", "the provider does not offer this model", { param: "model" });
     }
-    const known = await book.get(headers.jobId);
+    // Only what is in memory: the chain tells of jobs that ended, and the journal refuses whatever was begun before.
+    const known = book.peek(headers.jobId);
     if (known !== undefined && known.stage !== "posted") throw alreadyStarted();
     const onChain = await this.#readJob(headers, signal);
     if (onChain === undefined) throw new ProviderError("job_not_found", "the chain does not know the job");

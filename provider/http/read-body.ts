@@ -21,10 +21,6 @@ export class BodyBudget {
   give(bytes: number): void {
     this.#held -= bytes;
   }
-
-  get heldBytes(): number {
-    return this.#held;
-  }
 }
 
 /** A body in memory. */

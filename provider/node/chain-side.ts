@@ -1,4 +1,5 @@
 import type { Address, LocalAccount, PublicClient } from "viem";
+import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import { verifyChain } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
@@ -59,6 +60,7 @@ export class ChainSide {
   #published: Published | undefined;
   #publicationError: string | undefined;
   #drift: number | undefined;
+  #balance: bigint | undefined;
   #cancelReconcile: () => void = () => undefined;
 
   private constructor(options: ChainSideOptions, parts: ChainParts) {
@@ -203,6 +205,7 @@ export class ChainSide {
     await this.#follower.start();
     this.#settler.start();
     this.#heartbeat.start(this.#published?.provider.lastSeen ?? 0);
+    await this.#reconcile();
     this.#scheduleReconcile();
   }
 
@@ -220,6 +223,11 @@ export class ChainSide {
   /** Open jobs on chain less those in the journal, at the last comparison. */
   get drift(): number | undefined {
     return this.#drift;
+  }
+
+  /** Wei that the provider has earned and not withdrawn, at the last comparison. */
+  get balance(): bigint | undefined {
+    return this.#balance;
   }
 
   get pendingTransactions(): number {
@@ -302,8 +310,18 @@ export class ChainSide {
   async #reconcile(): Promise<void> {
     const { book, log } = this.#options;
     try {
-      const provider = await this.#registry.provider(this.owner);
+      const { client, settings } = this.#options;
+      const [provider, account] = await Promise.all([
+        this.#registry.provider(this.owner),
+        client.readContract({
+          address: settings.chain.target.escrow,
+          abi: jobEscrowAbi,
+          functionName: "accountOf",
+          args: [this.owner],
+        }),
+      ]);
       this.#drift = (provider?.openJobs ?? 0) - book.openJobs().length;
+      this.#balance = account.free;
     } catch (error) {
       log.fault("reconcile", error);
     }

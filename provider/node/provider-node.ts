@@ -425,6 +425,7 @@ export class ProviderNode {
       pendingTransactions: () => this.#services?.side.pendingTransactions ?? 0,
       isReady: () => this.notReady() === undefined,
       drift: () => this.#services?.side.drift,
+      balance: () => this.#services?.side.balance,
       chainBlock: () => this.#services?.side.block,
     });
   }

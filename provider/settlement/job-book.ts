@@ -57,6 +57,11 @@ export class JobBook {
     return [...this.#open.values()].map((entry) => entry.job);
   }
 
+  /** A job that is open or ended lately, without asking the journal. */
+  peek(jobId: Hex): ProviderJob | undefined {
+    return this.#held(jobId)?.job;
+  }
+
   /** A job, open or ended. */
   async get(jobId: Hex): Promise<ProviderJob | undefined> {
     return (await this.#entry(jobId))?.job;
