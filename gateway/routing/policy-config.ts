@@ -63,7 +63,13 @@ export const policyConfigSchema = z.discriminatedUnion("name", [
   z.strictObject({ name: z.literal("pulsar"), ...pulsar }),
   z.strictObject({ name: z.literal("wait_and_widen"), ...widening }).refine(queueLimitsInOrder, queueLimitsFault),
   z
-    .strictObject({ name: z.literal("pulsar_wait_and_widen"), ...pulsar, ...widening })
+    .strictObject({
+      name: z.literal("pulsar_wait_and_widen"),
+      ...pulsar,
+      ...widening,
+      /** Ms that a request waits for each band of the ranking before the next is opened to it. */
+      band_patience_ms: milliseconds.default(0),
+    })
     .refine(queueLimitsInOrder, queueLimitsFault),
 ]);
 

@@ -63,6 +63,7 @@ export function select(
     excludedCounts: left.excludedCounts,
     policy: policy.name,
     reason: ranking.reason === nobody.reason && busy ? "all_busy" : ranking.reason,
+    ...(ranking.recheckMs === undefined || ready ? {} : { recheckMs: ranking.recheckMs }),
     ...(ranking.scores === undefined ? {} : { scores: ranking.scores }),
     version: snapshot.version,
   };

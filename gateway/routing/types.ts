@@ -73,6 +73,11 @@ export interface LiveStatistics {
   totalInFlight?(modelId: string | undefined): number;
   /** Posts of this gateway that are not yet in the index's `openJobs`. */
   unconfirmedPosts(provider: Address): number;
+  /**
+   * Whether the provider is known to be full though the index does not show it yet: it refused a post of this gateway for capacity in a
+   * block that the index has not reached. Absent: nothing is known beside the index.
+   */
+  knownFull?(provider: Address): boolean;
   /** Decayed outcomes of one provider and model. */
   measured(provider: Address, modelId: string): MeasuredStatistics | undefined;
   /** From the provider's signed status, fresh ones only. */
@@ -139,6 +144,8 @@ export interface Ranking {
   /** Named branch of the policy: metric label and debug field. Bounded. */
   readonly reason: string;
   readonly wait: boolean;
+  /** With `wait`: ms after which time alone may give a choice; absent: only a change of the providers can. */
+  readonly recheckMs?: number;
   readonly excluded: readonly Exclusion[];
   /** Score of each ranked candidate where the policy has one, for the debug record. */
   readonly scores?: ReadonlyMap<Address, number>;
@@ -159,6 +166,8 @@ export interface CandidatePool {
   sample(count: number, standing?: Standing): Candidate[];
   /** One provider's candidate when it is free. */
   find(provider: Address): Candidate | undefined;
+  /** Whether a provider would be a candidate but for its slots, which are all taken. */
+  isFull(provider: Address): boolean;
 }
 
 /** What a policy is given. */
@@ -199,6 +208,8 @@ export interface Selection {
   readonly excludedCounts: ExclusionCounts;
   readonly policy: PolicyName;
   readonly reason: string;
+  /** When the policy waits though somebody is free: ms after which to ask again, beside the wakes by freed slots. */
+  readonly recheckMs?: number;
   readonly scores?: ReadonlyMap<Address, number>;
   /** Version of the snapshot that was decided on. */
   readonly version: number;

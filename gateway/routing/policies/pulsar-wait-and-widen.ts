@@ -1,13 +1,24 @@
-import { PulsarWalk } from "../pulsar/pulsar-candidates.ts";
+import type { Address } from "viem";
 import { PulsarRanker } from "../pulsar/pulsar-ranker.ts";
-import type { Candidate, Policy } from "../types.ts";
+import { type PulsarBand, PulsarWalk } from "../pulsar/pulsar-walk.ts";
+import type { Candidate, Policy, PolicyInput, Ranking } from "../types.ts";
 import { estimate } from "../widen/estimate.ts";
 import { type WidenSettings, widen } from "../widen/widen.ts";
 import type { PulsarSettings } from "./pulsar.ts";
 import { rankedCount } from "./ranked.ts";
 
-/** Candidates walked in bands of 1, 2, 4, 8, 16 and 32. */
-const mostWalked = 63;
+/** Settings of `pulsar_wait_and_widen`. */
+export interface PulsarWidenSettings extends PulsarSettings, WidenSettings {
+  /**
+   * Ms that a request waits in line for each band before the next one is opened to it; 0: the next band at once. With patience the bands
+   * are cut from the whole ranking, full clusters too: the owner that is full for a moment is worth a short wait, because another one
+   * would compute the whole prompt anew and push somebody else's prefix out of its cache.
+   */
+  readonly band_patience_ms: number;
+}
+
+/** Clusters walked in bands of 1, 2, 4, 8, 16 and 32. */
+const mostBands = 6;
 /** Once a band has a choice, later bands are only for the case that it fails: no more than give so many in all. */
 const enoughRanked = 4;
 
@@ -15,7 +26,7 @@ const enoughRanked = 4;
  * Walks the Pulsar ranking in disjoint bands of 1, 2, 4, 8, ... and applies wait-and-widen inside each; the first band with a choice
  * wins. Without queue limits an owner with a free slot wins outright.
  */
-export function pulsarWaitAndWidenPolicy(settings: PulsarSettings & WidenSettings): Policy {
+export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy {
   const ranker = new PulsarRanker(settings);
   return {
     name: "pulsar_wait_and_widen",
@@ -24,37 +35,61 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarSettings & WidenSetting
       if (ring === undefined) return { ranked: [], reason: "no_ring", wait: false, excluded: [] };
       const ranking = ranker.rank(input, ring);
       const walk = new PulsarWalk(input, ranking, settings);
-      const { excluded } = walk;
-      const scores = new Map<`0x${string}`, number>();
-      const ranked: Candidate[] = [];
-      let wait = false;
-      let firstBand: number | undefined;
-      let walked = 0;
-      for (let band = 0; walked < mostWalked && ranked.length < enoughRanked; band += 1) {
-        const members = walk.take(2 ** band);
-        if (members.length === 0) break;
-        walked += members.length;
-        for (const { candidate, score } of members) scores.set(candidate.provider, score);
-        const estimates = members.map(({ candidate }) => estimate(candidate, input.request, input.statistics));
-        const outcome = widen(estimates, input.request.elapsedMs, settings, input.random);
-        wait ||= outcome.wait;
-        excluded.push(...outcome.excluded);
-        if (outcome.ranked.length > 0) firstBand ??= band;
-        ranked.push(...outcome.ranked);
-      }
-      for (const provider of ranking.unweighted) excluded.push({ provider, reason: "no_statistic" });
-      return {
-        ranked: ranked.slice(0, rankedCount),
-        reason: reasonOf(firstBand, wait),
-        wait: wait && ranked.length === 0,
-        excluded,
-        scores,
-      };
+      const answer = walkBands(input, walk, settings);
+      for (const provider of ranking.unweighted) walk.excluded.push({ provider, reason: "no_statistic" });
+      return answer;
     },
   };
 }
 
-function reasonOf(band: number | undefined, wait: boolean): string {
-  if (band === undefined) return wait ? "wait_to_widen" : "none_ranked";
+function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSettings): Ranking {
+  const { request, statistics, random } = input;
+  const patienceMs = settings.band_patience_ms;
+  const scores = new Map<Address, number>();
+  const ranked: Candidate[] = [];
+  const { excluded } = walk;
+  let wait = false;
+  let recheckMs = Number.POSITIVE_INFINITY;
+  let firstBand: number | undefined;
+  for (let band = 0; band < mostBands && ranked.length < enoughRanked; band += 1) {
+    const { candidates, full, isThere } = nextBand(walk, band, patienceMs);
+    if (!isThere) break;
+    for (const { candidate, score } of candidates) scores.set(candidate.provider, score);
+    const estimates = candidates.map(({ candidate }) => estimate(candidate, request, statistics));
+    const outcome = widen(estimates, request.elapsedMs, settings, random);
+    excluded.push(...outcome.excluded);
+    if (outcome.ranked.length > 0) firstBand ??= band;
+    ranked.push(...outcome.ranked);
+    wait ||= outcome.wait || full > 0;
+    recheckMs = Math.min(recheckMs, outcome.recheckMs ?? Number.POSITIVE_INFINITY);
+    if (patienceMs === 0) continue;
+    // With patience a band is left only when nobody in it can ever serve, or when it has had its time.
+    if (ranked.length > 0) break;
+    const opensMs = (band + 1) * patienceMs - request.elapsedMs;
+    if (wait && opensMs > 0) {
+      recheckMs = Math.min(recheckMs, opensMs);
+      break;
+    }
+  }
+  const waits = wait && ranked.length === 0;
+  return {
+    ranked: ranked.slice(0, rankedCount),
+    reason: reasonOf(firstBand, waits),
+    wait: waits,
+    ...(waits && Number.isFinite(recheckMs) ? { recheckMs } : {}),
+    excluded,
+    scores,
+  };
+}
+
+/** Bands of the free candidates; with patience, of the ranking as it is. */
+function nextBand(walk: PulsarWalk, band: number, patienceMs: number): PulsarBand {
+  if (patienceMs > 0) return walk.takeClusters(2 ** band);
+  const candidates = walk.take(2 ** band);
+  return { candidates, full: 0, isThere: candidates.length > 0 };
+}
+
+function reasonOf(band: number | undefined, waits: boolean): string {
+  if (band === undefined) return waits ? "wait_to_widen" : "none_ranked";
   return band === 0 ? "pulsar_owner" : "widened_band";
 }

@@ -1,4 +1,4 @@
-import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-candidates.ts";
+import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-walk.ts";
 import { PulsarRanker, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
 import type { Policy } from "../types.ts";
 import { rankedCount } from "./ranked.ts";

@@ -15,6 +15,7 @@ export function waitAndWidenPolicy(settings: WidenSettings): Policy {
         ranked: outcome.ranked.slice(0, rankedCount),
         reason: outcome.ranked.length > 0 ? "unlocked" : outcome.wait ? "wait_to_widen" : "none_free",
         wait: outcome.wait,
+        ...(outcome.recheckMs === undefined ? {} : { recheckMs: outcome.recheckMs }),
         excluded: outcome.excluded,
       };
     },

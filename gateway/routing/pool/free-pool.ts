@@ -7,7 +7,7 @@ import { CheapestSearch } from "./cheapest-search.ts";
 import { drawRanks } from "./draw.ts";
 import type { Limits } from "./limits.ts";
 import { candidateOf, type Member, memberOf, type Standing, standings } from "./member.ts";
-import { heldBackAt } from "./placement.ts";
+import { heldBackAt, placedIn } from "./placement.ts";
 import type { MemberTree, Pool } from "./pool.ts";
 
 /** Below this share of matches it is cheaper to list what matches than to draw until something does. */
@@ -95,6 +95,13 @@ export class FreePool implements CandidatePool {
     return this.#limits.fault(candidate) === undefined ? this.#acceptNow(candidate) : undefined;
   }
 
+  isFull(provider: Address): boolean {
+    const place = placedIn(this.#snapshot, this.#snapshot.provider(provider), this.#request.modelId);
+    if (place === undefined || this.#request.tried.has(provider)) return false;
+    if (place.place === "full") return this.#limits.matches(place.member);
+    return this.met.get(provider)?.reason === "at_capacity";
+  }
+
   #trees(standing: Standing | undefined): readonly MemberTree[] {
     const wanted = standing === undefined ? standings : [standing];
     return wanted.map((place) => this.#pool.at(place)).filter((tree) => tree.size > 0);
@@ -127,6 +134,7 @@ export class FreePool implements CandidatePool {
     const { provider, maxConcurrentJobs, openJobs } = candidate;
     if (this.#request.tried.size > 0 && this.#request.tried.has(provider)) return "already_tried";
     if (this.#statistics.endpointRefused?.(provider) === true) return "endpoint_refused";
+    if (this.#statistics.knownFull?.(provider) === true) return "at_capacity";
     if (maxConcurrentJobs === 0) return undefined;
     return openJobs + this.#statistics.unconfirmedPosts(provider) >= maxConcurrentJobs ? "at_capacity" : undefined;
   }

@@ -15,6 +15,8 @@ export interface PostHandle {
 export class Posts {
   readonly #counts = new Map<Address, number>();
   readonly #mined = new Map<number, Address[]>();
+  /** Block up to which a provider is known to be full. */
+  readonly #full = new Map<Address, number>();
   #indexedBlock = -1;
 
   /** Counts a post to come. @param provider The likeliest to get it: the first of the candidates. */
@@ -40,9 +42,23 @@ export class Posts {
     };
   }
 
+  /**
+   * A provider refused for capacity: its slots were all taken as of a block. Until the index has passed that block, asking it again would
+   * only be refused again.
+   */
+  refused(provider: Address, blockNumber: number): void {
+    if (blockNumber > this.#indexedBlock) this.#full.set(provider, Math.max(blockNumber, this.#full.get(provider) ?? 0));
+  }
+
+  /** Whether a refusal tells more than the index. */
+  isKnownFull(provider: Address): boolean {
+    return this.#full.has(provider);
+  }
+
   /** The index is complete up to this block: its `openJobs` hold what was mined until there. */
   indexed(blockNumber: number): void {
     this.#indexedBlock = blockNumber;
+    for (const [provider, block] of this.#full) if (block <= blockNumber) this.#full.delete(provider);
     for (const [block, providers] of this.#mined) {
       if (block > blockNumber) continue;
       this.#mined.delete(block);

@@ -86,6 +86,14 @@ export class RoutingStatistics implements LiveStatistics {
     return this.#posts.open(provider);
   }
 
+  /**
+   * A post was refused with `ProviderAtCapacity`, or the provider itself said it is full: it is left out until the index has reached the
+   * block as of which that holds (the next one when the refusal came from a simulation).
+   */
+  noteFull(provider: Address, blockNumber: number): void {
+    this.#posts.refused(provider, blockNumber);
+  }
+
   /** Call with every snapshot that the index publishes: settles mined posts, and forgets streams of former registrations. */
   indexed(snapshot: Pick<RegistrySnapshot, "blockNumber" | "provider">): void {
     this.#posts.indexed(snapshot.blockNumber);
@@ -133,6 +141,10 @@ export class RoutingStatistics implements LiveStatistics {
 
   unconfirmedPosts(provider: Address): number {
     return this.#posts.of(provider);
+  }
+
+  knownFull(provider: Address): boolean {
+    return this.#posts.isKnownFull(provider);
   }
 
   measured(provider: Address, modelId: string): MeasuredStatistics | undefined {

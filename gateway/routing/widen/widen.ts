@@ -25,6 +25,8 @@ export interface WidenOutcome {
   readonly ranked: readonly Candidate[];
   /** Whether a longer wait may unlock somebody. */
   readonly wait: boolean;
+  /** With `wait`: ms of waiting after which a slower candidate is unlocked; absent when none would be. */
+  readonly recheckMs?: number;
   readonly excluded: readonly Exclusion[];
 }
 
@@ -44,13 +46,18 @@ export function widen(
   });
   // Shuffled first, so that equal estimates come in random order.
   const byTtft = shuffle(queuedLittle, random).toSorted((a, b) => a.ttftMs - b.ttftMs);
-  const unlocked = byTtft.slice(0, unlockedCount(byTtft, elapsedMs, settings));
+  const { count, nextMs } = unlock(byTtft, elapsedMs, settings);
+  const unlocked = byTtft.slice(0, count);
   const able = unlocked.filter(({ candidate, running }) => {
     const isFull = candidate.maxConcurrentJobs !== 0 && running >= candidate.maxConcurrentJobs + settings.max_queued;
     if (isFull) excluded.push({ provider: candidate.provider, reason: "at_capacity" });
     return !isFull;
   });
-  if (able.length === 0) return { ranked: [], wait: estimates.length > 0, excluded };
+  if (able.length === 0) {
+    // A queue limit rises steadily: there is no single moment at which it lets somebody in.
+    const recheckMs = nextMs ?? (queuedLittle.length < estimates.length ? limitStepMs : undefined);
+    return { ranked: [], wait: estimates.length > 0, excluded, ...(recheckMs === undefined ? {} : { recheckMs }) };
+  }
   const chosen = drawBest(able, settings.choices, random);
   const rest = able.filter((other) => other !== chosen);
   return { ranked: [chosen, ...rest].map(({ candidate }) => candidate), wait: false, excluded };
@@ -66,21 +73,26 @@ function queueLimit(elapsedMs: number, settings: WidenSettings): number {
   return share === 0 ? from : from + (to - from) * share;
 }
 
-/** How many of the candidates, fastest first, the elapsed time has paid for. */
-function unlockedCount(byTtft: readonly Estimate[], elapsedMs: number, settings: WidenSettings): number {
-  const fastest = byTtft[0]?.ttftMs;
-  if (fastest === undefined) return 0;
-  let paid = 0;
+const limitStepMs = 100;
+
+/** How many of the candidates, fastest first, the elapsed time has paid for, and in how many ms it will have paid for one more. */
+function unlock(
+  byTtft: readonly Estimate[],
+  elapsedMs: number,
+  settings: WidenSettings,
+): { readonly count: number; readonly nextMs: number | undefined } {
+  const fastest = byTtft[0]?.ttftMs ?? 0;
+  let price = 0;
   let before = fastest;
   for (let index = 1; index < byTtft.length; index += 1) {
-    const ttftMs = (byTtft[index] as Estimate).ttftMs;
+    const { ttftMs } = byTtft[index] as Estimate;
     if (ttftMs - fastest > settings.bucket_ms) {
-      paid += (ttftMs - before) * settings.gap_cost;
-      if (paid > elapsedMs) return index;
+      price += (ttftMs - before) * settings.gap_cost;
+      if (price > elapsedMs) return { count: index, nextMs: price - elapsedMs };
     }
     before = ttftMs;
   }
-  return byTtft.length;
+  return { count: byTtft.length, nextMs: undefined };
 }
 
 /** The fastest of some drawn without replacement. */

@@ -15,6 +15,15 @@ export interface PulsarGates {
   readonly consider_kv_free_tokens: boolean;
 }
 
+/** Some clusters side by side in the ranking. */
+export interface PulsarBand {
+  readonly candidates: readonly PulsarCandidate[];
+  /** Clusters of which nobody is free, but somebody will be once a slot is. */
+  readonly full: number;
+  /** False when the ranking had no cluster left. */
+  readonly isThere: boolean;
+}
+
 /**
  * Walks the free candidates in the order of a ranking, gates applied; members of one cluster by their streams, because they are one
  * engine and any of them serves the key.
@@ -27,6 +36,7 @@ export class PulsarWalk {
   /** Those that a gate left out. */
   readonly excluded: Exclusion[] = [];
   #rank = 0;
+  #ended = false;
 
   constructor(input: PolicyInput, ranking: PulsarRanking, gates: PulsarGates) {
     this.#input = input;
@@ -34,21 +44,39 @@ export class PulsarWalk {
     this.#gates = gates;
   }
 
-  /** At most `count` candidates more. */
+  /** At most `count` free candidates more. */
   take(count: number): PulsarCandidate[] {
     const taken: PulsarCandidate[] = [];
     while (taken.length < count) {
       const next = this.#waiting.shift();
       if (next !== undefined) taken.push(next);
-      else if (!this.#openNextCluster()) break;
+      else if (this.#ended) break;
+      else this.#openCluster();
     }
     return taken;
   }
 
-  /** False at the end of the ranking. */
-  #openNextCluster(): boolean {
+  /** The next `count` clusters of the ranking, whether somebody is free there or not. */
+  takeClusters(count: number): PulsarBand {
+    const candidates: PulsarCandidate[] = [];
+    let full = 0;
+    let clusters = 0;
+    for (; clusters < count; clusters += 1) {
+      const isFull = this.#openCluster();
+      if (this.#ended) break;
+      if (isFull) full += 1;
+      candidates.push(...this.#waiting.splice(0));
+    }
+    return { candidates, full, isThere: clusters > 0 };
+  }
+
+  /** Makes the free members of the next cluster wait to be taken. True when it has none but somebody there is merely full. */
+  #openCluster(): boolean {
     const next = this.#ranking.at(this.#rank);
-    if (next === undefined) return false;
+    if (next === undefined) {
+      this.#ended = true;
+      return false;
+    }
     const { statistics, pool } = this.#input;
     const { members } = next.cluster;
     const ordered =
@@ -60,7 +88,7 @@ export class PulsarWalk {
       else this.excluded.push({ provider, reason: "kv_full" });
     }
     this.#rank += 1;
-    return true;
+    return this.#waiting.length === 0 && members.some((provider) => pool.isFull(provider));
   }
 
   #hasRoom(candidate: Candidate): boolean {

@@ -1,0 +1,236 @@
+import type { Address } from "viem";
+import type { Random } from "../../../protocol/clock.ts";
+import { select } from "../../../gateway/routing/select.ts";
+import { RoutingStatistics } from "../../../gateway/routing/statistics/routing-statistics.ts";
+import type { Candidate, Policy, Selection } from "../../../gateway/routing/types.ts";
+import type { Simulator } from "../engine/simulator.ts";
+import { type Backend, simModel } from "./backend.ts";
+import type { SimChain } from "./chain.ts";
+import type { RunRecorder } from "./recorder.ts";
+import type { TraceRequest } from "./trace.ts";
+
+/** How a gateway behaves; times in ms. */
+export interface GatewayConfig {
+  readonly region: number;
+  /** Client gives up without a first token after so long. */
+  readonly clientTimeoutMs: number;
+  /** Attempts after which a request fails. */
+  readonly maxAttempts: number;
+  /** How often those in line are asked again, beside the wakes by freed slots. */
+  readonly pollMs: number;
+  /** Requests in line that one wake asks, from the head. */
+  readonly askedPerWake: number;
+  /** Whether requests carry their session as affinity key. */
+  readonly affinity: boolean;
+}
+
+interface Running {
+  readonly request: TraceRequest;
+  readonly tried: Set<Address>;
+  attempts: number;
+  /** Ended for the client: answered, failed or gone. */
+  over: boolean;
+  abort: (() => void) | undefined;
+}
+
+/** One gateway: the real selection and statistics, a first-in-first-out line, retries along the ranking, client time-outs. */
+export class SimGateway {
+  readonly statistics: RoutingStatistics;
+  readonly #config: GatewayConfig;
+  readonly #simulator: Simulator;
+  readonly #chain: SimChain;
+  readonly #backends: ReadonlyMap<Address, Backend>;
+  readonly #policy: Policy;
+  readonly #random: Random;
+  readonly #recorder: RunRecorder;
+  readonly #roundTripMs: (backend: Backend) => number;
+  #line: Running[] = [];
+  #polling = false;
+
+  constructor(
+    config: GatewayConfig,
+    simulator: Simulator,
+    chain: SimChain,
+    backends: ReadonlyMap<Address, Backend>,
+    policy: Policy,
+    random: Random,
+    recorder: RunRecorder,
+    roundTripMs: (backend: Backend) => number,
+  ) {
+    this.#config = config;
+    this.#simulator = simulator;
+    this.#chain = chain;
+    this.#backends = backends;
+    this.#policy = policy;
+    this.#random = random;
+    this.#recorder = recorder;
+    this.#roundTripMs = roundTripMs;
+    this.statistics = new RoutingStatistics({ clock: simulator, statusStaleAfterMs: 30_000 });
+    for (const backend of backends.values())
+      this.statistics.recordRoundTrip(backend.config.address, roundTripMs(backend));
+  }
+
+  /** A request arrives from its client. */
+  arrive(request: TraceRequest): void {
+    const running: Running = { request, tried: new Set(), attempts: 0, over: false, abort: undefined };
+    this.#simulator.after(this.#config.clientTimeoutMs, () => {
+      if (running.over) return;
+      running.abort?.();
+      this.#fail(running, "client_timeout");
+    });
+    this.#choose(running);
+  }
+
+  /** The index has published a block. */
+  indexed(): void {
+    this.statistics.indexed(this.#chain.published.snapshot);
+    this.#wake();
+  }
+
+  #fail(running: Running, cause: string): void {
+    running.over = true;
+    this.#recorder.failed(running.request, cause);
+  }
+
+  /** Selects and goes; joins the line when it must wait. False when it waits. */
+  #choose(running: Running): boolean {
+    const selection = this.#select(running);
+    if (selection.verdict === "ready") {
+      this.#attempt(running, selection.ranked);
+      return true;
+    }
+    // All that are left were tried: after waiting, those may be asked again.
+    running.tried.clear();
+    this.#recorder.waited();
+    this.#line.push(running);
+    this.#poll();
+    return false;
+  }
+
+  #select(running: Running): Selection {
+    const { request, tried } = running;
+    return select(
+      this.#chain.published,
+      {
+        modelId: simModel,
+        inputTokens: request.inputTokens,
+        outputTokens: request.outputTokens,
+        affinityKey: this.#config.affinity ? `session-${request.session}` : undefined,
+        routingText: `session-${request.session}`,
+        elapsedMs: this.#simulator.now() - request.atMs,
+        tried,
+        maxPrice: undefined,
+      },
+      this.#policy,
+      this.statistics,
+      this.#simulator.now(),
+      this.#random,
+    );
+  }
+
+  #attempt(running: Running, ranked: readonly Candidate[]): void {
+    const [candidate, ...others] = ranked;
+    if (candidate === undefined) {
+      this.#choose(running);
+      return;
+    }
+    if (running.attempts >= this.#config.maxAttempts) {
+      this.#fail(running, "attempts_exhausted");
+      return;
+    }
+    running.attempts += 1;
+    if (running.attempts > 1) this.#recorder.retried();
+    running.tried.add(candidate.provider);
+    const backend = this.#backends.get(candidate.provider) as Backend;
+    const oneWayMs = this.#roundTripMs(backend) / 2;
+    const lease = this.statistics.acquire(candidate.provider, candidate.generation, candidate.modelId);
+    const post = this.statistics.openPost(candidate.provider);
+    const startMs = this.#simulator.now();
+    const since = () => this.#simulator.now() - startMs;
+    const release = (outcome: "success" | "fault" | "busy" | "aborted", ttftMs?: number): void => {
+      const outputTokens = running.request.outputTokens;
+      lease.end({ outcome, durationMs: since(), outputTokens, ...(ttftMs === undefined ? {} : { ttftMs }) });
+      this.#wake();
+    };
+    const goOn = (): void => {
+      if (!running.over) this.#attempt(running, others);
+    };
+    running.abort = () => {
+      post.drop();
+      release("aborted");
+    };
+    this.#simulator.after(oneWayMs, () => {
+      if (running.over) return;
+      let ttftMs: number | undefined;
+      const abort = backend.start(running.request, {
+        firstToken: (cachedTokens) => {
+          this.#simulator.after(oneWayMs, () => {
+            if (running.over) return;
+            running.over = true;
+            ttftMs = since();
+            this.#recorder.firstToken(running.request, this.#simulator.now(), cachedTokens, candidate.provider);
+          });
+        },
+        done: () => {
+          this.#simulator.after(oneWayMs, () => {
+            release("success", ttftMs);
+            this.#recorder.done(running.request, this.#simulator.now());
+          });
+        },
+        failed: () => {
+          this.#simulator.after(oneWayMs, () => {
+            release("fault");
+            this.#recorder.faulted(candidate.provider);
+            goOn();
+          });
+        },
+      });
+      if (abort === undefined) {
+        post.drop();
+        const block = this.#chain.nextBlock;
+        this.#simulator.after(oneWayMs, () => {
+          this.statistics.noteFull(candidate.provider, block);
+          release("busy");
+          goOn();
+        });
+        return;
+      }
+      post.mined(candidate.provider, this.#chain.nextBlock);
+      running.abort = () => {
+        abort();
+        release("aborted");
+      };
+    });
+  }
+
+  /** Asks those at the head of the line again; who still waits keeps its place. */
+  #wake(): void {
+    if (this.#line.length === 0) return;
+    const line = this.#line;
+    this.#line = [];
+    const kept: Running[] = [];
+    let asked = 0;
+    for (const running of line) {
+      if (running.over) continue;
+      if (asked >= this.#config.askedPerWake) {
+        kept.push(running);
+        continue;
+      }
+      asked += 1;
+      const selection = this.#select(running);
+      if (selection.verdict === "ready") this.#attempt(running, selection.ranked);
+      else kept.push(running);
+    }
+    this.#line = [...kept, ...this.#line];
+  }
+
+  #poll(): void {
+    if (this.#polling) return;
+    this.#polling = true;
+    this.#simulator.after(this.#config.pollMs, () => {
+      this.#polling = false;
+      this.#wake();
+      if (this.#line.length > 0) this.#poll();
+    });
+  }
+}
