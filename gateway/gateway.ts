@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { Logger } from "pino";
-import type { Address } from "viem";
-import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import type { Address, LocalAccount } from "viem";
 import type { Published, RegistryDelta } from "../chain/registry-index/types.ts";
 import type { Clock, Random } from "../protocol/clock.ts";
 import { T4tError } from "../protocol/errors.ts";
 import type { MessageDomain } from "../protocol/messages.ts";
+import { accountFromKey } from "../protocol/signing.ts";
 import type { Journal } from "../store/journal.ts";
 import { openSqliteJournal } from "../store/sqlite-journal.ts";
 import { CapacityLines } from "./capacity/capacity-lines.ts";
@@ -79,7 +79,7 @@ export class Gateway {
   readonly #desk: ProviderDesk;
   readonly #follower: StatusFollower | undefined;
   readonly #policies: ReadonlyMap<PolicyName, Policy>;
-  readonly #account: PrivateKeyAccount;
+  readonly #account: LocalAccount;
   readonly #modelsSince: number;
   #chain: ChainPort | undefined;
   #janitor: Janitor | undefined;
@@ -94,7 +94,7 @@ export class Gateway {
     this.#parts = parts;
     this.#journal = journal;
     this.#modelsSince = Math.floor(clock.now() / 1000);
-    this.#account = privateKeyToAccount(settings.chain.privateKey);
+    this.#account = accountFromKey(settings.chain.privateKey);
     this.#policies = policiesOf(settings);
     this.#statistics = new GatewayStatistics(clock);
     this.#connections = new ProviderConnections({
@@ -315,6 +315,7 @@ export class Gateway {
           logger.warn({ jobId, provider, reason }, "a job was given up with its provider");
         },
         firstByte: (modelId, _sinceArrivalMs, sinceSentMs) => this.#metrics.firstByte(modelId, sinceSentMs),
+        step: (step, tookMs) => this.#metrics.step(step, tookMs),
         delivered: (modelId, usage, generatingMs) => this.#metrics.used(modelId, usage, generatingMs),
       },
       nextNonce: async () => await chain.nextNonce(),
@@ -531,6 +532,9 @@ export class Gateway {
 
   readonly #jobEnded: JobEndListener = (state, payment, attempt) => {
     this.#metrics.jobEnded(state, payment);
+    if (state === "settled" && attempt.deliveredAt !== undefined) {
+      this.#metrics.step("settle", this.#parts.clock.now() - attempt.deliveredAt);
+    }
     this.#parts.logger.info({ jobId: attempt.jobId, state, payment: String(payment) }, "job ended");
   };
 

@@ -46,7 +46,7 @@ export const gatewaySettingsShape = {
 
   T4T_SELECTION_STRATEGY: choiceSetting(policyNames).default("cheapest"),
   T4T_MANUAL_PROVIDER: addressSetting().optional(),
-  /** Strategies that a request may ask for by `x-t4t-strategy`. */
+  /** Strategies that a request may ask for by `x-t4t-routing`. */
   T4T_ALLOWED_STRATEGIES: listSetting().optional(),
   /** Highest price of either kind, in the token's smallest unit per million tokens. */
   T4T_MAX_PRICE_PER_MILLION_TOKENS: amountSetting().optional(),

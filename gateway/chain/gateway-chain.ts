@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { PublicClient } from "viem";
-import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import type { LocalAccount, PublicClient } from "viem";
 import { backoffDelay } from "../../chain/backoff.ts";
 import { createRegistryIndex } from "../../chain/registry-index/registry-index.ts";
 import type {
@@ -14,6 +13,7 @@ import { type ChainConnection, openChain } from "../../chain/rpc.ts";
 import type { ChainSettings } from "../../chain/settings.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
+import { accountFromKey } from "../../protocol/signing.ts";
 import type { Journal } from "../../store/journal.ts";
 import { ChainTime } from "../jobs/chain-time.ts";
 import { EscrowCalls, type EscrowTerms } from "../jobs/escrow-calls.ts";
@@ -83,7 +83,7 @@ const accountMs = 30_000;
 
 /** All of a gateway that talks to its chain: connection, index, transactions. A chain that is down at start is tried until it is there. */
 export class GatewayChain {
-  readonly account: PrivateKeyAccount;
+  readonly account: LocalAccount;
   readonly time: ChainTime;
   readonly #options: GatewayChainOptions;
   readonly #connection: ChainConnection;
@@ -101,7 +101,7 @@ export class GatewayChain {
     options: GatewayChainOptions,
     connection: ChainConnection,
     queue: RunningTransactionQueue,
-    account: PrivateKeyAccount,
+    account: LocalAccount,
   ) {
     this.#options = options;
     this.#connection = connection;
@@ -138,7 +138,7 @@ export class GatewayChain {
   static async open(options: GatewayChainOptions): Promise<GatewayChain> {
     const { settings, clock, random, journal } = options;
     const connection = openChain({ url: settings.rpcUrl, clock, random, timeoutMs: settings.rpcTimeoutMs });
-    const account = privateKeyToAccount(settings.privateKey);
+    const account = accountFromKey(settings.privateKey);
     const queue = await openTransactionQueue({
       client: connection.client,
       account,

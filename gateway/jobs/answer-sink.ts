@@ -1,11 +1,15 @@
 import type { Address, Hex } from "viem";
 import type { T4tError } from "../../protocol/errors.ts";
+import type { DecisionRecord } from "./decision.ts";
 import type { ProgressEvent } from "../../protocol/progress.ts";
 
 /** Who answers, as told to the client. */
 export interface AnswerHead {
   readonly jobId: Hex;
   readonly provider: Address;
+  /** Model that serves: of interest to a request that named none. */
+  readonly modelId: string;
+  readonly decision: DecisionRecord | undefined;
 }
 
 /**

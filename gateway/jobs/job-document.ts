@@ -1,6 +1,7 @@
 import type { Address, Hex } from "viem";
 import type { ProgressEvent } from "../../protocol/progress.ts";
 import type { Usage } from "../../protocol/usage.ts";
+import type { DecisionRecord } from "./decision.ts";
 import type { UsageBounds } from "./usage-check.ts";
 import type { CompletionKind } from "../openai/completion-request.ts";
 
@@ -79,6 +80,10 @@ export interface AttemptDocument {
   /** The client went while it was being answered: the part delivered is still to be agreed with the provider. */
   readonly partial?: PartialObservation;
   readonly receipt?: SignedUsage;
+  /** Unix ms at which the receipt was signed. */
+  readonly deliveredAt?: number;
+  /** Why this provider: what the selection that led to the job knew. */
+  readonly decision?: DecisionRecord;
   /** The provider has our receipt. */
   readonly receiptTaken?: true;
   /** Wei paid, once settled. */

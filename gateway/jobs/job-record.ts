@@ -38,8 +38,8 @@ export class JobRecord {
     this.#document = document;
     this.#revision = revision;
     this.active = active;
-    for (const { id, event } of document.events) {
-      this.events.restore({ id, name: event.type, data: JSON.stringify(event) });
+    for (const { id, at, event } of document.events) {
+      this.events.restore({ id, name: event.type, data: JSON.stringify({ ...event, at }) });
     }
     if (isFinal(document)) this.events.close();
   }
@@ -69,8 +69,9 @@ export class JobRecord {
 
   /** Tells readers, and remembers it; of a row of waits only the last is remembered. */
   progress(event: ProgressEvent): void {
-    const id = this.events.add(event.type, JSON.stringify(event));
-    const stored = { id, at: this.#context.clock.now(), event };
+    const at = this.#context.clock.now();
+    const id = this.events.add(event.type, JSON.stringify({ ...event, at }));
+    const stored = { id, at, event };
     const { events } = this.#document;
     const repeated = event.type === "waiting_for_capacity" && events.at(-1)?.event.type === event.type;
     this.#change({ events: [...(repeated ? events.slice(0, -1) : events), stored] });

@@ -82,7 +82,7 @@ export async function postJob(options: JobRouteOptions, exchange: HttpExchange):
   }
 }
 
-/** `GET /v1/jobs`: newest first, `limit` 1..100, `before` = `next_before` of the page before. */
+/** `GET /v1/jobs`: newest first, `limit` 1..100, `before` = `nextBefore` of the page before. */
 export async function listJobs(options: JobRouteOptions, { request, response, owner }: HttpExchange): Promise<void> {
   const query = new URL(request.url ?? "/", "http://gateway").searchParams;
   const limit = numberOf(query, "limit", 20, 1, 100);
@@ -92,8 +92,8 @@ export async function listJobs(options: JobRouteOptions, { request, response, ow
   sendJson(response, 200, {
     object: "list",
     data: documents.filter((document) => document.owner === owner).map(jobSummary),
-    has_more: rows.length === limit,
-    next_before: rows.at(-1)?.updatedAt ?? null,
+    hasMore: rows.length === limit,
+    nextBefore: rows.at(-1)?.updatedAt ?? null,
   });
 }
 

@@ -163,8 +163,8 @@ export class JobService {
     const { policies, defaultPolicy } = this.#options;
     const policy = policies.get((name ?? defaultPolicy) as PolicyName);
     if (policy !== undefined) return policy;
-    throw new T4tError("invalid_value", `'x-t4t-strategy' must be one of ${[...policies.keys()].join(", ")}.`, {
-      param: "x-t4t-strategy",
+    throw new T4tError("invalid_value", `'x-t4t-routing' must be one of ${[...policies.keys()].join(", ")}.`, {
+      param: "x-t4t-routing",
     });
   }
 }

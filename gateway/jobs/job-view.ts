@@ -1,7 +1,7 @@
 import type { Hex } from "viem";
 import { type AttemptDocument, type JobDocument, lockedBy, statusOf } from "./job-document.ts";
 
-/** A request and its jobs as `GET /v1/jobs/{id}` shows them. Amounts are decimal strings in the token's smallest unit. */
+/** A request and its jobs as `GET /v1/jobs/{id}` shows them. Amounts are decimal strings in the token's smallest unit, times Unix ms. */
 export function jobView(document: JobDocument) {
   const delivering = document.attempts.findLast(({ receipt, state }) => receipt !== undefined || state === "delivered");
   return {
@@ -11,11 +11,11 @@ export function jobView(document: JobDocument) {
     status: statusOf(document),
     model: document.model ?? delivering?.modelId ?? null,
     stream: document.stream,
-    request_id: document.requestId,
-    created_at: Math.floor(document.createdAt / 1000),
-    job_id: delivering?.jobId ?? document.id,
+    requestId: document.requestId,
+    createdAt: document.createdAt,
+    jobId: delivering?.jobId ?? document.id,
     provider: delivering?.provider ?? null,
-    usage: delivering?.usage === undefined ? null : usageView(delivering.usage),
+    usage: delivering?.usage === undefined ? null : delivering.usage,
     payment: delivering?.payment ?? null,
     /** Held in the escrow now by all jobs of this request. */
     locked: String(lockedBy(document)),
@@ -33,21 +33,18 @@ export function jobSummary(document: JobDocument) {
 
 function attemptView(attempt: AttemptDocument) {
   return {
-    job_id: attempt.jobId,
+    jobId: attempt.jobId,
     status: attempt.state,
     model: attempt.modelId === "" ? null : attempt.modelId,
     provider: attempt.provider ?? null,
-    max_payment: attempt.maxPayment,
+    maxPayment: attempt.maxPayment,
     payment: attempt.payment ?? null,
-    usage: attempt.usage === undefined ? null : usageView(attempt.usage),
+    usage: attempt.usage === undefined ? null : attempt.usage,
     deadline: attempt.deadline === 0 ? null : attempt.deadline,
-    post_transaction: attempt.postTransaction ?? null,
-    end_transaction: attempt.endTransaction ?? null,
+    postTransaction: attempt.postTransaction ?? null,
+    endTransaction: attempt.endTransaction ?? null,
+    decision: attempt.decision ?? null,
   };
-}
-
-function usageView({ inputTokens, outputTokens }: { readonly inputTokens: number; readonly outputTokens: number }) {
-  return { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens };
 }
 
 function errorView({ outcome }: JobDocument): { readonly code: string; readonly message: string } | null {

@@ -78,7 +78,7 @@ export interface ProviderCall {
   /** For the statement, after the client has its answer. */
   readonly statementTimeoutMs: number;
   readonly maxAnswerBytes: number;
-  verifyAcknowledgement(acknowledgement: Hex): Promise<boolean>;
+  verifyAcknowledgement(acknowledgement: Hex): boolean;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -187,20 +187,12 @@ class ProviderAnswer {
       return;
     }
     // Not a byte of the answer is looked at before the provider has bound itself.
-    this.#exchange?.pause();
-    void this.#checkAcknowledgement(acknowledgement);
-  }
-
-  async #checkAcknowledgement(acknowledgement: Hex): Promise<void> {
-    const valid = await this.#call.verifyAcknowledgement(acknowledgement).catch(() => false);
-    if (this.#over) return;
-    if (!valid) {
+    if (!this.#call.verifyAcknowledgement(acknowledgement)) {
       this.#fault("bad_acknowledgement");
       return;
     }
     this.#acknowledged = true;
     this.#listener.acknowledged(acknowledgement);
-    this.#exchange?.resume();
   }
 
   #onData(chunk: Buffer): boolean {

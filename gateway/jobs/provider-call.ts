@@ -77,8 +77,8 @@ export async function providerCall(
         }),
     statementTimeoutMs: limits.statementTimeoutMs,
     maxAnswerBytes: limits.maxAnswerBytes,
-    verifyAcknowledgement: async (acknowledgement) =>
-      await isAcknowledgement(domain, signersOf(context, candidate.provider), { jobId, requestHash }, acknowledgement),
+    verifyAcknowledgement: (acknowledgement) =>
+      isAcknowledgement(domain, signersOf(context, candidate.provider), { jobId, requestHash }, acknowledgement),
     clock,
     signal: job.signal,
   };

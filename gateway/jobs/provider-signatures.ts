@@ -1,4 +1,5 @@
-import { type Address, type Hex, recoverTypedDataAddress } from "viem";
+import { type Address, type Hex, hashTypedData } from "viem";
+import { recoverSigner } from "../../protocol/signing.ts";
 import { acknowledgementTypedData, type MessageDomain, usageStatementTypedData } from "../../protocol/messages.ts";
 import type { UsageStatementWire } from "../../protocol/wire.ts";
 
@@ -9,33 +10,30 @@ export interface ProviderSigners {
 }
 
 /** Whether the provider took this job for exactly this request. */
-export async function isAcknowledgement(
+export function isAcknowledgement(
   domain: MessageDomain,
   signers: ProviderSigners,
   message: { readonly jobId: Hex; readonly requestHash: Hex },
   signature: Hex,
-): Promise<boolean> {
+): boolean {
   const typedData = acknowledgementTypedData(domain, { ...message, provider: signers.provider });
-  return isSigner(signers, await recoverTypedDataAddress({ ...typedData, signature }).catch(() => undefined));
+  return isSigner(signers, recoverSigner(hashTypedData(typedData), signature));
 }
 
 /** Whether a usage statement is the provider's word on this job. */
-export async function isStatement(
+export function isStatement(
   domain: MessageDomain,
   signers: ProviderSigners,
   jobId: Hex,
   statement: UsageStatementWire,
-): Promise<boolean> {
+): boolean {
   const typedData = usageStatementTypedData(domain, {
     jobId,
     provider: signers.provider,
     usage: { inputTokens: statement.inputTokens, outputTokens: statement.outputTokens },
     responseHash: statement.responseHash,
   });
-  return isSigner(
-    signers,
-    await recoverTypedDataAddress({ ...typedData, signature: statement.signature }).catch(() => undefined),
-  );
+  return isSigner(signers, recoverSigner(hashTypedData(typedData), statement.signature));
 }
 
 function isSigner(signers: ProviderSigners, address: Address | undefined): boolean {

@@ -1,5 +1,4 @@
-import type { Address, Hex } from "viem";
-import type { PrivateKeyAccount } from "viem/accounts";
+import type { Address, Hex, LocalAccount } from "viem";
 import type { Clock } from "../../protocol/clock.ts";
 import type { MessageDomain } from "../../protocol/messages.ts";
 import type { Usage } from "../../protocol/usage.ts";
@@ -33,7 +32,7 @@ export interface RequestContext extends SelectionSources {
   readonly treasury: Pick<Treasury, "topUp">;
   readonly chainTime: ChainTime;
   readonly terms: () => EscrowTerms;
-  readonly account: PrivateKeyAccount;
+  readonly account: LocalAccount;
   readonly domain: MessageDomain;
   readonly connections: ProviderConnections;
   readonly settlement: Settlement;
@@ -48,11 +47,16 @@ export interface RequestContext extends SelectionSources {
   readonly clock: Clock;
 }
 
+/** Where the time of a request goes. */
+export type RequestStep = "select" | "wait" | "post" | "acknowledge" | "first_byte" | "deliver" | "settle";
+
 /** Told of what happens, for metrics and logs. All words are bounded. */
 export interface RequestObserver {
   waited(model: string | undefined, outcome: WaitOutcome<unknown>["kind"], waitedMs: number): void;
   attemptFailed(jobId: Hex, provider: Address, reason: string): void;
   firstByte(modelId: string, sinceArrivalMs: number, sinceSentMs: number): void;
+  /** One step of a request took so long. */
+  step(step: RequestStep, tookMs: number): void;
   /** @param generatingMs From the first content to the end; undefined when it was not streamed. */
   delivered(modelId: string, usage: Usage, generatingMs: number | undefined): void;
 }

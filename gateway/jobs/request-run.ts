@@ -6,7 +6,8 @@ import type { StreamOutcome } from "../routing/statistics/outcomes.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { Candidate } from "../routing/types.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
-import type { AnswerSink } from "./answer-sink.ts";
+import type { AnswerHead, AnswerSink } from "./answer-sink.ts";
+import { decisionOf } from "./decision.ts";
 import type { PostOutcome, PostRefusal } from "./escrow-calls.ts";
 import { candidateOf, type EscrowPlan, inputBoundAt, outputBoundAt } from "./escrow-plan.ts";
 import type { PartialObservation } from "./job-document.ts";
@@ -120,7 +121,14 @@ class RequestRun {
     if (this.#leftMs <= 0) return this.#fail(this.#failure ?? deadlineError());
     if (this.#jobs >= this.#context.limits.maxAttempts) return this.#fail(this.#failure ?? deadlineError());
     if (this.#context.published() === undefined) return this.#fail(chainUnavailableError());
+    const asked = this.#context.clock.monotonic();
+    const waitedBefore = this.#waitedMs;
     const outcome = await this.#capacity();
+    if (outcome.kind === "granted") {
+      const inLine = outcome.waitedMs - waitedBefore;
+      this.#context.observer.step("select", this.#context.clock.monotonic() - asked - inLine);
+      this.#context.observer.step("wait", inLine);
+    }
     switch (outcome.kind) {
       case "granted":
         this.#waitedMs = outcome.waitedMs;
@@ -188,12 +196,14 @@ class RequestRun {
       reason: selection.reason,
     });
     let posted: Posted;
+    const posting = this.#context.clock.monotonic();
     try {
       posted = await this.#posting.post(plan);
     } catch (error) {
       this.#giveBack(grant, "aborted");
       throw error;
     }
+    this.#context.observer.step("post", this.#context.clock.monotonic() - posting);
     if (posted.outcome.kind !== "posted") {
       this.#giveBack(grant, "busy");
       return this.#notPosted(posted.outcome, plan);
@@ -212,6 +222,7 @@ class RequestRun {
       postBlock: outcome.blockNumber,
       postedAt: this.#context.clock.now(),
       bounds: this.#boundsAt(candidate),
+      decision: decisionOf(selection, this.#context.statistics),
     });
     this.#tell({
       type: "job_posted",
@@ -301,18 +312,22 @@ class RequestRun {
     });
     this.#record.updateAttempt(jobId, { sent: true, requestHash });
     const sentAt = clock.monotonic();
+    let acknowledgedAt = sentAt;
     let firstByteAt: number | undefined;
     const listener: ProviderAnswerListener = {
       acknowledged: (acknowledgement) => {
+        acknowledgedAt = clock.monotonic();
+        observer.step("acknowledge", acknowledgedAt - sentAt);
         this.#record.updateAttempt(jobId, { state: "acknowledged", acknowledgement });
         this.#record.saveSoon();
         this.#tell({ type: "provider_acked", jobId, provider: candidate.provider });
       },
       start: () => {
         firstByteAt = clock.monotonic();
+        observer.step("first_byte", firstByteAt - acknowledgedAt);
         lease.firstToken(firstByteAt - sentAt);
         observer.firstByte(candidate.modelId, firstByteAt - this.#request.arrivedAt, firstByteAt - sentAt);
-        this.#sink.start({ jobId, provider: candidate.provider });
+        this.#sink.start(this.#head(jobId, candidate));
       },
       write: (bytes) => this.#sink.write(bytes),
       onDrain: (callback) => this.#sink.onDrain(callback),
@@ -322,8 +337,15 @@ class RequestRun {
     // An idle connection that the provider closed says nothing of the provider; the job id keeps it from running twice.
     if (result.kind === "fault" && result.staleConnection) result = await askProvider(call, listener);
     const endedAt = clock.monotonic();
-    if (firstByteAt !== undefined) this.#generatingMs = endedAt - firstByteAt;
+    if (firstByteAt !== undefined) {
+      this.#generatingMs = endedAt - firstByteAt;
+      observer.step("deliver", endedAt - firstByteAt);
+    }
     return await this.#answered(jobId, candidate, lease, result, endedAt - sentAt);
+  }
+
+  #head(jobId: Hex, { provider, modelId }: Candidate): AnswerHead {
+    return { jobId, provider, modelId, decision: this.#record.attempt(jobId)?.decision };
   }
 
   #signers(provider: Address): ProviderSigners {
@@ -341,7 +363,7 @@ class RequestRun {
     const bounds = this.#boundsAt(candidate);
     switch (result.kind) {
       case "delivered": {
-        if (result.body !== undefined) this.#sink.answer({ jobId, provider: candidate.provider }, result.body);
+        if (result.body !== undefined) this.#sink.answer(this.#head(jobId, candidate), result.body);
         const usage = await this.#context.settlement.delivered(this.#record, jobId, {
           signers: this.#signers(candidate.provider),
           delivered: result,

@@ -1,5 +1,4 @@
-import type { Address, Hex } from "viem";
-import type { PrivateKeyAccount } from "viem/accounts";
+import type { Address, Hex, LocalAccount } from "viem";
 import type { Clock } from "../../protocol/clock.ts";
 import { type MessageDomain, receiptTypedData } from "../../protocol/messages.ts";
 import type { Usage } from "../../protocol/usage.ts";
@@ -21,7 +20,7 @@ export interface DeliveredAnswer {
 
 /** Options of `Settlement`. */
 export interface SettlementOptions {
-  readonly account: PrivateKeyAccount;
+  readonly account: LocalAccount;
   readonly domain: MessageDomain;
   readonly desk: ProviderDesk;
   readonly clock: Clock;
@@ -95,7 +94,7 @@ export class Settlement {
     if (attempt?.partial === undefined || attempt.endpoint === undefined) return false;
     const state = await this.#options.desk.stateOf(attempt.endpoint, jobId);
     if (state?.statement === undefined) return false;
-    if (!(await isStatement(this.#options.domain, signers, jobId, state.statement))) return false;
+    if (!isStatement(this.#options.domain, signers, jobId, state.statement)) return false;
     await this.#sign(record, jobId, signers.provider, checkPartial(state.statement, attempt.partial.atMost));
     return true;
   }
@@ -136,7 +135,7 @@ export class Settlement {
     const statement =
       given ?? (endpoint === undefined ? undefined : (await this.#options.desk.stateOf(endpoint, jobId))?.statement);
     if (statement === undefined) return undefined;
-    return (await isStatement(this.#options.domain, signers, jobId, statement)) ? statement : undefined;
+    return isStatement(this.#options.domain, signers, jobId, statement) ? statement : undefined;
   }
 
   async #sign(
@@ -151,7 +150,12 @@ export class Settlement {
     const attempt = record.attempt(jobId);
     if (attempt === undefined || isTerminalState(attempt.state)) return;
     record.clearPartial(jobId);
-    record.updateAttempt(jobId, { state: "delivered", receipt: { ...sign, signature }, usage: sign.usage });
+    record.updateAttempt(jobId, {
+      state: "delivered",
+      receipt: { ...sign, signature },
+      usage: sign.usage,
+      deliveredAt: this.#options.clock.now(),
+    });
     record.progress({ type: "delivered", jobId, provider, ...sign });
     await record.save();
     this.#track(this.#handOver(record, jobId));

@@ -63,7 +63,8 @@ export async function answerCompletion(
         graceMs: options.commitGraceMs,
         keepAliveMs: options.keepAliveMs,
         stallMs: options.clientStallMs,
+        debug: wishes.debug,
       })
-    : new JsonSink(response, record.id);
+    : new JsonSink(response, record.id, wishes.debug);
   await run(sink, signal);
 }

@@ -13,11 +13,11 @@ export interface ModelEntry {
   readonly t4t: {
     readonly providers: number;
     /** Free slots now; null = a provider without a cap. */
-    readonly free_slots: number | null;
-    readonly context_length: number;
+    readonly freeSlots: number | null;
+    readonly contextLength: number;
     /** Lowest prices, in the token's smallest unit per million tokens. */
-    readonly input_price: string;
-    readonly output_price: string;
+    readonly inputPrice: string;
+    readonly outputPrice: string;
   };
 }
 
@@ -52,10 +52,10 @@ function modelEntry(snapshot: RegistrySnapshot, id: string, created: number): Mo
     owned_by: "t4t",
     t4t: {
       providers: offers.length,
-      free_slots: uncapped ? null : free,
-      context_length: Math.max(...offers.map(({ offering }) => offering.contextLength)),
-      input_price: lowest(offers.map(({ offering }) => offering.inputPrice)),
-      output_price: lowest(offers.map(({ offering }) => offering.outputPrice)),
+      freeSlots: uncapped ? null : free,
+      contextLength: Math.max(...offers.map(({ offering }) => offering.contextLength)),
+      inputPrice: lowest(offers.map(({ offering }) => offering.inputPrice)),
+      outputPrice: lowest(offers.map(({ offering }) => offering.outputPrice)),
     },
   };
 }

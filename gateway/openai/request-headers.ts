@@ -8,6 +8,8 @@ export interface RequestWishes {
   /** Name of a strategy, not yet checked against the allowed ones. */
   readonly strategy: string | undefined;
   readonly affinityKey: string | undefined;
+  /** Say why a provider was chosen. */
+  readonly debug: boolean;
   /** The SDK's own time limit, ms. */
   readonly timeoutMs: number | undefined;
 }
@@ -24,8 +26,9 @@ export function readWishes(headers: IncomingHttpHeaders): RequestWishes {
   }
   return {
     progress: progressMode(one(headers["x-t4t-progress"])),
-    strategy: one(headers["x-t4t-strategy"])?.toLowerCase(),
+    strategy: one(headers["x-t4t-routing"])?.toLowerCase(),
     affinityKey,
+    debug: one(headers["x-t4t-debug"])?.toLowerCase() === "true",
     timeoutMs: stainlessTimeout(one(headers["x-stainless-timeout"])),
   };
 }

@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Usage } from "../../protocol/usage.ts";
 import type { WaitOutcome } from "../capacity/capacity-lines.ts";
 import type { AttemptState } from "../jobs/job-document.ts";
+import type { RequestStep } from "../jobs/request-context.ts";
 import type { JanitorStep } from "../jobs/next-step.ts";
 import type { GaugeDefinition } from "../routing/statistics/metrics.ts";
 import { ModelLabels } from "./model-labels.ts";
@@ -45,6 +46,7 @@ export class GatewayMetrics {
   readonly #tokens: Counter<"gen_ai_request_model" | "gen_ai_token_type">;
   readonly #answers: Counter<"route" | "status">;
   readonly #waited: Histogram<"outcome">;
+  readonly #steps: Histogram<"step">;
   readonly #attempts: Counter<"reason">;
   readonly #ended: Counter<"state">;
   readonly #paid: Counter;
@@ -85,6 +87,12 @@ export class GatewayMetrics {
     ]);
     this.#answers = counter("t4t_gateway_answers_total", "HTTP answers by route and status.", ["route", "status"]);
     this.#waited = histogram("t4t_gateway_queue_duration_seconds", "Time in the line by how it ended.", ["outcome"]);
+    this.#steps = histogram(
+      "t4t_gateway_step_seconds",
+      "Where the time of requests goes, by step.",
+      ["step"],
+      [0.0005, 0.001, 0.0025, ...secondsBuckets],
+    );
     this.#attempts = counter("t4t_gateway_attempt_failures_total", "Jobs given up with one provider, by reason.", [
       "reason",
     ]);
@@ -130,6 +138,10 @@ export class GatewayMetrics {
 
   waited(outcome: WaitOutcome<unknown>["kind"], waitedMs: number): void {
     this.#waited.observe({ outcome }, waitedMs / 1000);
+  }
+
+  step(step: RequestStep, tookMs: number): void {
+    this.#steps.observe({ step }, Math.max(0, tookMs) / 1000);
   }
 
   attemptFailed(reason: string): void {

@@ -5,6 +5,7 @@ import type { ProgressEvent, ProgressMode } from "../../protocol/progress.ts";
 import { sseContentType } from "../../protocol/sse.ts";
 import { sendBytes, sendError } from "../http/respond.ts";
 import type { AnswerHead, AnswerSink } from "../jobs/answer-sink.ts";
+import { decisionHeader } from "../jobs/decision.ts";
 import { errorFrame, type InertChunk, keepAliveFrame, progressFrame } from "./progress-frames.ts";
 
 /** Options of `StreamSink`. Times in ms. */
@@ -21,6 +22,19 @@ export interface StreamSinkOptions {
   readonly keepAliveMs: number;
   /** Longest time that a client may read nothing while bytes wait for it. */
   readonly stallMs: number;
+  /** Say why this provider. */
+  readonly debug: boolean;
+}
+
+/** What an answer says of who gave it. */
+function headersOf(head: AnswerHead, debug: boolean): Record<string, string> {
+  return {
+    "x-t4t-job-id": head.jobId,
+    "x-t4t-provider": head.provider,
+    // Model ids may hold any character; header values may not.
+    "x-t4t-model": encodeURI(head.modelId),
+    ...(debug && head.decision !== undefined ? { "x-t4t-decision": decisionHeader(head.decision) } : {}),
+  };
 }
 
 /** A client of an OpenAI stream. */
@@ -135,8 +149,7 @@ export class StreamSink implements AnswerSink {
       "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
       "x-content-type-options": "nosniff",
-      "x-t4t-job-id": head?.jobId ?? this.#options.jobId,
-      ...(head === undefined ? {} : { "x-t4t-provider": head.provider }),
+      ...(head === undefined ? { "x-t4t-job-id": this.#options.jobId } : headersOf(head, this.#options.debug)),
     });
     const frames = this.#waiting;
     this.#waiting = [];
@@ -178,11 +191,13 @@ export class StreamSink implements AnswerSink {
 export class JsonSink implements AnswerSink {
   readonly #response: ServerResponse;
   readonly #jobId: string;
+  readonly #debug: boolean;
   readonly chunkId = undefined;
 
-  constructor(response: ServerResponse, jobId: string) {
+  constructor(response: ServerResponse, jobId: string, debug: boolean) {
     this.#response = response;
     this.#jobId = jobId;
+    this.#debug = debug;
   }
 
   progress(): void {
@@ -206,10 +221,7 @@ export class JsonSink implements AnswerSink {
   }
 
   answer(head: AnswerHead, body: Buffer): void {
-    sendBytes(this.#response, 200, body, "application/json", {
-      "x-t4t-job-id": head.jobId,
-      "x-t4t-provider": head.provider,
-    });
+    sendBytes(this.#response, 200, body, "application/json", headersOf(head, this.#debug));
   }
 
   fail(error: T4tError): void {

@@ -249,7 +249,7 @@ describe("the gateway's HTTP surface", () => {
         headers: { "content-type": "application/json" },
         body: stream,
         duplex: "half",
-      } as RequestInit);
+      });
       expect(endless.status).to.equal(413);
     });
 

@@ -164,6 +164,21 @@ describe("a request", () => {
       expect(bodies).to.deep.equal([scriptedModel, scriptedModel]);
     });
 
+    it("is told the model that served, and on request why this provider", async () => {
+      place = await startTestGateway({ providers: [goodAnswer, goodAnswer] });
+      const quiet = await chat({ ...plain, model: "auto" });
+      expect(quiet.headers.get("x-t4t-model")).to.equal(scriptedModel);
+      expect(quiet.headers.get("x-t4t-decision")).to.equal(null);
+      const response = await chat(plain, { "x-t4t-debug": "true" });
+      const decision = JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as Record<string, unknown>;
+      expect(decision).to.include({ policy: "cheapest", busy: 0 });
+      expect(decision.ranked).to.deep.equal(place.providers.map(({ address }) => address));
+      const job = (await (
+        await fetch(`${place.url}/v1/jobs/${response.headers.get("x-t4t-job-id") ?? ""}`)
+      ).json()) as { attempts: { decision: unknown }[] };
+      expect(job.attempts[0]?.decision).to.deep.equal(decision);
+    });
+
     it("goes by /v1/completions the same way", async () => {
       const body =
         frame('{"object":"text_completion","choices":[{"index":0,"text":"x","finish_reason":"stop"}]}') +
@@ -449,10 +464,10 @@ describe("a request", () => {
 
     it("gets 400 for a strategy that the operator does not allow", async () => {
       place = await startTestGateway({ providers: [goodAnswer], settings: { allowedStrategies: ["least_inflight"] } });
-      expect((await chat(plain, { "x-t4t-strategy": "least_inflight" })).status).to.equal(200);
-      const response = await chat(plain, { "x-t4t-strategy": "pulsar" });
+      expect((await chat(plain, { "x-t4t-routing": "least_inflight" })).status).to.equal(200);
+      const response = await chat(plain, { "x-t4t-routing": "pulsar" });
       expect(response.status).to.equal(400);
-      expect((await errorOf(response)).param).to.equal("x-t4t-strategy");
+      expect((await errorOf(response)).param).to.equal("x-t4t-routing");
     });
   });
 

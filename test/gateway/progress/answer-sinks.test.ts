@@ -16,7 +16,12 @@ const waiting: ProgressEvent = {
   limitMs: 1000,
 };
 const selecting: ProgressEvent = { type: "selecting_provider", model: "m" };
-const head = { jobId: `0x${"22".repeat(32)}`, provider: `0x${"33".repeat(20)}` } as const;
+const head = {
+  jobId: `0x${"22".repeat(32)}`,
+  provider: `0x${"33".repeat(20)}`,
+  modelId: "m",
+  decision: undefined,
+} as const;
 
 /** One answer: the sink at the gateway's end, what the client has got so far at the other. */
 class Scene {
@@ -39,6 +44,7 @@ class Scene {
       graceMs: 1500,
       keepAliveMs: 8000,
       stallMs: 60_000,
+      debug: false,
     });
   }
 

@@ -5,8 +5,12 @@ import fc from "fast-check";
 import { isPublicAddress } from "../../../gateway/upstream/address-class.ts";
 import { ProviderConnections } from "../../../gateway/upstream/connections.ts";
 import { parseEndpoint } from "../../../gateway/upstream/endpoint.ts";
-import type { ExchangeError } from "../../../gateway/upstream/exchange.ts";
+import { ExchangeError } from "../../../gateway/upstream/exchange.ts";
 import { exchangeShort } from "../../../gateway/upstream/fetch-json.ts";
+
+function failureOf(error: unknown): string {
+  return error instanceof ExchangeError ? error.failure : String(error);
+}
 
 const closed = [
   "0.0.0.0",
@@ -154,7 +158,7 @@ describe("a name at the moment of connecting", () => {
       const pool = connections.poolFor(`http://gpu.example.com:${port}`);
       const failure = await exchangeShort(pool, { method: "GET", path: "/", timeoutMs: 1000 }).then(
         () => undefined,
-        (error: ExchangeError) => error.failure,
+        failureOf,
       );
       expect(failure).to.equal("closed_address");
       expect(requests).to.equal(0);
@@ -172,7 +176,7 @@ describe("a name at the moment of connecting", () => {
       method: "GET",
       path: "/",
       timeoutMs: 1000,
-    }).catch((error: ExchangeError) => error.failure);
+    }).catch(failureOf);
     expect(failure).to.equal("unreachable");
     await connections.close();
   });
