@@ -47,7 +47,8 @@ export class Posts {
    * only be refused again.
    */
   refused(provider: Address, blockNumber: number): void {
-    if (blockNumber > this.#indexedBlock) this.#full.set(provider, Math.max(blockNumber, this.#full.get(provider) ?? 0));
+    if (blockNumber > this.#indexedBlock)
+      this.#full.set(provider, Math.max(blockNumber, this.#full.get(provider) ?? 0));
   }
 
   /** Whether a refusal tells more than the index. */
