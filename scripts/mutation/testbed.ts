@@ -1,0 +1,64 @@
+import { spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { type Code, type Target, targets } from "./compiler.ts";
+
+const HARDHAT = "node_modules/hardhat/dist/src/cli.js";
+/** They compare the code with what is committed, so they would kill every mutant; or they measure its size. */
+const aboutTheCode: ReadonlySet<string> = new Set(["abi-modules.test.ts", "deployment.test.ts"]);
+const linked = ["node_modules", "contracts", "protocol", "ignition", "types", "scripts", "chain", "store", "test"];
+
+/** A copy of the built project in which only the artifacts are its own, so that mutants never meet other work in the tree. */
+export class Testbed {
+  readonly directory: string;
+  readonly files: readonly string[];
+  readonly #limit: number;
+
+  /** @param limit most seconds that one run of the tests may take; a mutant that never ends is found out. */
+  constructor(root: string, limit: number) {
+    this.#limit = limit;
+    this.directory = mkdtempSync(path.join(os.tmpdir(), "t4t-mutants-"));
+    for (const name of linked) symlinkSync(path.join(root, name), path.join(this.directory, name));
+    for (const name of ["package.json", "tsconfig.json", "hardhat.config.ts"]) {
+      cpSync(path.join(root, name), path.join(this.directory, name));
+    }
+    mkdirSync(path.join(this.directory, "cache"));
+    cpSync(path.join(root, "artifacts"), path.join(this.directory, "artifacts"), { recursive: true });
+    this.files = readdirSync(path.join(root, "test/contracts"))
+      .filter((name) => name.endsWith(".test.ts") && !aboutTheCode.has(name))
+      .map((name) => `test/contracts/${name}`)
+      .toSorted();
+  }
+
+  install(code: ReadonlyMap<Target, Code>): void {
+    for (const [name, one] of code) {
+      const file = path.join(this.directory, "artifacts", targets[name], `${name}.json`);
+      const artifact = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;
+      writeFileSync(file, JSON.stringify({ ...artifact, ...one }));
+    }
+  }
+
+  /** Runs the tests until the first fails; resolves with whether all passed. `first` names the file to begin with. */
+  async passes(first: string): Promise<boolean> {
+    const files = this.files.toSorted((a, b) => Number(b.includes(first)) - Number(a.includes(first)));
+    const child = spawn(process.execPath, [HARDHAT, "test", "mocha", "--no-compile", "--bail", ...files], {
+      cwd: this.directory,
+      stdio: "ignore",
+      env: { ...process.env, HARDHAT_DISABLE_TELEMETRY_PROMPT: "true" },
+    });
+    const timer = setTimeout(() => child.kill("SIGKILL"), this.#limit * 1000);
+    try {
+      return await new Promise<boolean>((resolve, reject) => {
+        child.once("error", reject);
+        child.once("close", (status) => resolve(status === 0));
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
