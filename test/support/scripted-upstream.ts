@@ -63,6 +63,8 @@ export async function startScriptedUpstream(answer: Script | ChooseScript): Prom
     connections += 1;
     sockets.set(socket, connections);
     socket.setNoDelay(true);
+    // Each request of a kept connection waits for its end.
+    socket.setMaxListeners(0);
     // A client that resets the connection is part of the play.
     socket.on("error", () => undefined);
     socket.once("close", () => sockets.delete(socket));
