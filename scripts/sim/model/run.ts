@@ -1,6 +1,7 @@
 import type { Address } from "viem";
 import type { PolicyConfig } from "../../../gateway/routing/policy-config.ts";
 import { createPolicy } from "../../../gateway/routing/select.ts";
+import type { Policy } from "../../../gateway/routing/types.ts";
 import { substream } from "../engine/random.ts";
 import { Simulator } from "../engine/simulator.ts";
 import { Backend, type BackendConfig } from "./backend.ts";
@@ -11,7 +12,8 @@ import { drawTrace, type LoadConfig } from "./trace.ts";
 
 /** All of one run but its seed. */
 export interface RunConfig {
-  readonly policy: PolicyConfig;
+  /** A configured policy, or one that exists only for comparison. */
+  readonly policy: PolicyConfig | (() => Policy);
   readonly backends: readonly BackendConfig[];
   readonly load: LoadConfig;
   readonly gateway: Omit<GatewayConfig, "region">;
@@ -49,7 +51,7 @@ export function run(config: RunConfig, seed: number): RunResult {
       simulator,
       chain,
       byAddress,
-      createPolicy(config.policy),
+      typeof config.policy === "function" ? config.policy() : createPolicy(config.policy),
       substream(seed, `policy ${region}`),
       recorder,
       (backend) => config.roundTripMs(region, backend.config.region),

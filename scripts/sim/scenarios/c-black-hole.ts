@@ -1,0 +1,137 @@
+import type { PolicyConfig } from "../../../gateway/routing/policy-config.ts";
+import type { Policy } from "../../../gateway/routing/types.ts";
+import { simAddress } from "../model/chain.ts";
+import { plainLeastInflightPolicy } from "../model/comparison-policies.ts";
+import { run, type RunConfig } from "../model/run.ts";
+import { estimateOf, meanOf, percentile } from "../report/estimate.ts";
+import { shown, tableOf } from "../report/table.ts";
+import { equalBackends } from "./fleet.ts";
+import { atMost, type Scenario, type ScenarioOptions } from "./scenario.ts";
+
+const rates = [1, 3, 10, 20];
+const failing = simAddress(3);
+
+function configOf(policy: PolicyConfig | (() => Policy), perSecond: number, options: ScenarioOptions): RunConfig {
+  const backends = equalBackends(4, { sharedPrefill: options.sharedPrefill, slots: 16 });
+  return {
+    policy,
+    backends: backends.map((backend) => (backend.address === failing ? { ...backend, failsAfterMs: 5 } : backend)),
+    load: {
+      steps: [{ seconds: (6000 * options.scale) / perSecond, perSecond }],
+      sessions: 1_000_000,
+      regions: 1,
+      inputTokens: 1500,
+      prefixTokens: 0,
+      maxOutputTokens: 200,
+    },
+    gateway: { clientTimeoutMs: 60_000, maxAttempts: 1000, pollMs: 100, askedPerWake: 4, affinity: false },
+    roundTripMs: () => 2,
+    blockMs: 1000,
+    heartbeatMs: 1000,
+    reportDelayMs: 50,
+  };
+}
+
+interface Figures {
+  /** Attempts that went to the failing machine, of all attempts. */
+  readonly attracted: number;
+  readonly ttftP99: number;
+  readonly failures: number;
+  readonly retries: number;
+}
+
+function figuresOf(config: RunConfig, seed: number): Figures {
+  const { recorder } = run(config, seed);
+  const failed = recorder.faults.get(failing) ?? 0;
+  const served = [...recorder.shares.values()].reduce((sum, count) => sum + count, 0);
+  return {
+    attracted: failed / (failed + served),
+    ttftP99: percentile(
+      recorder.windows.flatMap((window) => window.ttftMs),
+      0.99,
+    ),
+    failures: recorder.windows.reduce((sum, window) => sum + window.failures, 0),
+    retries: recorder.retries,
+  };
+}
+
+/** Four machines of which one fails every request after 5 ms: whether its short queues attract the traffic. */
+export const blackHole: Scenario = (options) => {
+  const arms = [
+    { name: "plain least in flight", policy: plainLeastInflightPolicy },
+    { name: "least_inflight", policy: { name: "least_inflight" } as const },
+  ];
+  const figures = arms.map(({ name, policy }) => ({
+    name,
+    byRate: rates.map((rate) => {
+      options.log(`${name}, ${rate}/s`);
+      return options.seeds.map((seed) => figuresOf(configOf(policy, rate, options), seed));
+    }),
+  }));
+  const ours = figures[1];
+  if (ours === undefined) throw new Error("arms are missing");
+  const percent = (value: number): number => 100 * value;
+  return {
+    scenario: "c",
+    title: "One of four machines fails every request after 5 ms",
+    seeds: options.seeds.length,
+    tables: [
+      tableOf(
+        [
+          "requests/s",
+          ...figures.flatMap(({ name }) => [`${name}: attracted, %`, "TTFT p99 ms", "failures", "retries"]),
+        ],
+        rates.map((rate, index) => [
+          String(rate),
+          ...figures.flatMap(({ byRate }) => {
+            const runs = byRate[index] ?? [];
+            return [
+              shown(estimateOf(runs.map((one) => percent(one.attracted))), 2),
+              shown(estimateOf(runs.map((one) => one.ttftP99)), 0),
+              shown(estimateOf(runs.map((one) => one.failures)), 1),
+              shown(estimateOf(runs.map((one) => one.retries)), 0),
+            ];
+          }),
+        ]),
+      ),
+    ],
+    charts: [
+      {
+        file: "c-black-hole.svg",
+        title: "Attempts that a fast-failing machine attracts",
+        xLabel: "requests a second",
+        yLabel: "% of attempts",
+        xNames: rates.map(String),
+        series: figures.map(({ name, byRate }) => {
+          const estimates = byRate.map((runs) => estimateOf(runs.map((one) => percent(one.attracted))));
+          return {
+            name,
+            points: estimates.map(({ mean }, index) => [index, mean] as const),
+            errors: estimates.map(({ ci95 }) => ci95),
+          };
+        }),
+      },
+    ],
+    checks: [
+      atMost(
+        "attempts at the failing machine, %, worst rate",
+        Math.max(...ours.byRate.map((runs) => percent(meanOf(runs.map((one) => one.attracted))))),
+        5,
+      ),
+    ],
+    figures: {
+      rates,
+      arms: Object.fromEntries(
+        figures.map(({ name, byRate }) => [
+          name,
+          byRate.map((runs) => ({
+            attractedPercent: estimateOf(runs.map((one) => percent(one.attracted))),
+            ttftP99: estimateOf(runs.map((one) => one.ttftP99)),
+            failures: estimateOf(runs.map((one) => one.failures)),
+            retries: estimateOf(runs.map((one) => one.retries)),
+          })),
+        ]),
+      ),
+    },
+  };
+};
