@@ -2,7 +2,7 @@ import type { Hex } from "viem";
 import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import { bodyHash } from "../../protocol/body-hash.ts";
 import type { Clock } from "../../protocol/clock.ts";
-import { authorizationTypedData } from "../../protocol/messages.ts";
+import { authorizationDigest } from "../../protocol/message-digest.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Prices } from "../../protocol/money.ts";
 import type { Backend } from "../upstream/backends.ts";
@@ -138,10 +138,10 @@ export class Admission {
   async #checkSignature(job: OnChainJob, headers: JobHeaders, requestHash: Hex): Promise<void> {
     const { signatures, signer } = this.#options;
     const { jobId, expiresAt, signature } = headers;
-    const data = authorizationTypedData(signer.domain, { jobId, requestHash, expiresAt });
+    const digest = authorizationDigest(signer.domain, { jobId, requestHash, expiresAt });
     let isByClient: boolean;
     try {
-      isByClient = await signatures.isBy(job.client, data, signature);
+      isByClient = await signatures.isBy(job.client, digest, signature);
     } catch (error) {
       throw chainFailure(error);
     }

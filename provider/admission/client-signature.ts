@@ -1,4 +1,4 @@
-import { type Address, encodeFunctionData, type Hex, hashTypedData, type PublicClient } from "viem";
+import { type Address, encodeFunctionData, type Hex, type PublicClient } from "viem";
 import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import { recoverSigner } from "../../protocol/signing.ts";
 
@@ -22,8 +22,8 @@ const checkGas = 1_000_000n;
 
 /** Checks signatures of jobs' clients. */
 export interface ClientSignatures {
-  /** Whether `client` signed the typed data. Rejects when the chain must be asked and cannot be. */
-  isBy(client: Address, data: Parameters<typeof hashTypedData>[0], signature: Hex): Promise<boolean>;
+  /** Whether `client` signed the digest. Rejects when the chain must be asked and cannot be. */
+  isBy(client: Address, hash: Hex, signature: Hex): Promise<boolean>;
 }
 
 /**
@@ -32,8 +32,7 @@ export interface ClientSignatures {
  */
 export function clientSignatures(chain: PublicClient): ClientSignatures {
   return {
-    isBy: async (client, data, signature) => {
-      const hash = hashTypedData(data);
+    isBy: async (client, hash, signature) => {
       if (recoverSigner(hash, signature)?.toLowerCase() === client.toLowerCase()) return true;
       const code = await chain.getCode({ address: client });
       if (code === undefined || code === "0x") return false;

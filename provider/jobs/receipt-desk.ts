@@ -1,7 +1,7 @@
 import type { Hex } from "viem";
 import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import type { Clock } from "../../protocol/clock.ts";
-import { receiptTypedData } from "../../protocol/messages.ts";
+import { receiptDigest } from "../../protocol/message-digest.ts";
 import { decodeDelivered, type UsageStatementWire } from "../../protocol/wire.ts";
 import type { ClientSignatures } from "../admission/client-signature.ts";
 import { ProviderError } from "../errors.ts";
@@ -84,10 +84,10 @@ export class ReceiptDesk {
   async #checkSignature(job: ProviderJob, receipt: SignedReceipt): Promise<void> {
     const { signatures, signer } = this.#options;
     const { usage, responseHash, signature } = receipt;
-    const data = receiptTypedData(signer.domain, { jobId: job.jobId, provider: signer.provider, usage, responseHash });
+    const digest = receiptDigest(signer.domain, { jobId: job.jobId, provider: signer.provider, usage, responseHash });
     let isByClient: boolean;
     try {
-      isByClient = await signatures.isBy(job.client, data, signature);
+      isByClient = await signatures.isBy(job.client, digest, signature);
     } catch (error) {
       if (chainUnavailableIn(error) === undefined) throw error;
       throw new ProviderError("chain_unavailable", "the chain cannot be asked now", { cause: error });

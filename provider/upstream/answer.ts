@@ -44,8 +44,8 @@ export interface BackendRequest {
 /**
  * Sends a request and waits for the head of a good answer (2xx). All time limits are the caller's, through `abort`.
  *
- * @throws ProviderError: `backend_rejected` with the backend's own words when the request is at fault, `backend_timeout`, or
- * `backend_unavailable`.
+ * @throws ProviderError: `backend_rejected` with the backend's own words when the request is at fault, `provider_busy` when the
+ * backend says so (429), `backend_timeout`, or `backend_unavailable`.
  */
 export async function openAnswer(
   backend: { readonly connection: BackendConnection; readonly health: BackendHealth },
@@ -69,6 +69,8 @@ export async function openAnswer(
   if (head.statusCode >= 200 && head.statusCode < 300) return head;
   const text = await readText(head);
   if (callerStatuses.has(head.statusCode)) throw rejection(text);
+  // Busy is not broken: it costs the provider no reputation.
+  if (head.statusCode === 429) throw new ProviderError("provider_busy", "the backend is busy");
   throw new ProviderError("backend_unavailable", "the backend failed", {
     cause: new Error(`the backend answered ${head.statusCode}`),
   });

@@ -243,6 +243,15 @@ describe("a job at a provider node", () => {
       expect(await runningOf()).to.equal(0);
     });
 
+    it("is busy and not broken when the backend says so", async () => {
+      backend.use([head(429), end]);
+      const job = await market.client.post(node.address);
+      const response = await market.client.request(node.url, job, chatBody());
+      expect(response.status).to.equal(503);
+      expect(await errorCode(response)).to.equal("provider_busy");
+      await untilOnChain(market, job, onChain.declined);
+    });
+
     it("is a timeout when the backend says nothing", async () => {
       for (const script of [[hang], [streamHead, hang]]) {
         backend.use(script);

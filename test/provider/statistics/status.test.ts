@@ -197,7 +197,7 @@ describe("a node's status over HTTP", () => {
     const measured = (await status()).models[0];
     // 1,000 tokens in 20 ms or a little more.
     expect(measured?.lastMeanInputTps).to.be.within(5_000, 50_000);
-    expect(measured?.maxInputTps).to.equal(measured?.lastMeanInputTps);
+    expect(measured?.maxInputTps).to.be.at.least(measured?.lastMeanInputTps ?? 0);
     expect(await gauge()).to.equal(true);
     backend.use([hang]);
     backend.setHealthy(false);
