@@ -318,7 +318,7 @@ export class Gateway {
         step: (step, tookMs) => this.#metrics.step(step, tookMs),
         delivered: (modelId, usage, generatingMs) => this.#metrics.used(modelId, usage, generatingMs),
       },
-      nextNonce: async () => await chain.nextNonce(),
+      nextNonce: () => chain.nextNonce(),
       posted: () => chain.poke(),
       hasGas: async () => await chain.hasGas(),
     };

@@ -90,6 +90,7 @@ export class GatewayChain {
   readonly #index: RegistryIndex<RoutingState>;
   readonly #queue: RunningTransactionQueue;
   readonly #noncePrefix: bigint;
+  #lastNonce = 0n;
   #services: ChainServices | undefined;
   #lastError: string | undefined;
   #balance: { readonly free: bigint; readonly locked: bigint } | undefined;
@@ -108,7 +109,7 @@ export class GatewayChain {
     this.#queue = queue;
     this.account = account;
     this.time = new ChainTime(options.clock);
-    // The counter alone would come again if the journal were lost; a prefix of this process's own never does.
+    // 160 random bits of this process's own: no counter in a journal is needed, and none can be lost with one.
     this.#noncePrefix = BigInt(`0x${randomBytes(20).toString("hex")}`) << 96n;
     const { settings, clock, random } = options;
     this.#index = createRegistryIndex({
@@ -214,8 +215,9 @@ export class GatewayChain {
   }
 
   /** A client nonce that no process of this wallet ever used. */
-  async nextNonce(): Promise<bigint> {
-    return this.#noncePrefix + (await this.#options.journal.nextCounter("gateway:client-nonce"));
+  nextNonce(): bigint {
+    this.#lastNonce += 1n;
+    return this.#noncePrefix + this.#lastNonce;
   }
 
   /** Whether the wallet holds any ETH; true when that cannot be told. */

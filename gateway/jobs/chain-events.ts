@@ -64,7 +64,7 @@ export function applyEnd(record: JobRecord, attempt: AttemptDocument, end: JobEn
     ...(usage === undefined ? {} : { usage }),
     ...(transactionHash === undefined ? {} : { endTransaction: transactionHash }),
   });
-  record.saveSoon();
+  record.saveLater();
   onEnd(state, payment, attempt);
 }
 

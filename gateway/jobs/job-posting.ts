@@ -45,7 +45,7 @@ export class JobPosting {
   /** Posts, correcting what can be corrected: a deadline out of bounds, an empty escrow account. */
   async post(plan: EscrowPlan): Promise<Posted> {
     const { calls, treasury, limits, chainTime } = this.#parts.context;
-    const { jobId, nonce } = await this.#nextJob();
+    const { jobId, nonce } = this.#nextJob();
     const terms = this.#parts.context.terms();
     let deadline =
       chainTime.nowSeconds() +
@@ -92,10 +92,10 @@ export class JobPosting {
   }
 
   /** The job of this attempt: one that was never posted is used again, so that a refusal of the chain costs no new id. */
-  async #nextJob(): Promise<{ readonly jobId: Hex; readonly nonce: bigint }> {
+  #nextJob(): { readonly jobId: Hex; readonly nonce: bigint } {
     const last = this.#parts.record.document.attempts.at(-1);
     if (last?.state === "posting") return { jobId: last.jobId, nonce: BigInt(last.nonce) };
-    const nonce = last === undefined ? this.#parts.request.nonce : await this.#parts.context.nextNonce();
+    const nonce = last === undefined ? this.#parts.request.nonce : this.#parts.context.nextNonce();
     const jobId = last === undefined ? this.#parts.request.id : this.#parts.context.calls.jobIdOf(nonce);
     const attempt: AttemptDocument = {
       jobId,

@@ -22,6 +22,8 @@ export interface JobRecordContext {
   readonly onSaveError: (error: unknown) => void;
 }
 
+const saveLaterMs = 200;
+
 /** One request in memory: its document, its events, and how both become durable. */
 export class JobRecord {
   readonly events = new JobEvents();
@@ -30,6 +32,7 @@ export class JobRecord {
   #revision: number;
   #dirty = false;
   #saving: Promise<void> | undefined;
+  #cancelLater: (() => void) | undefined;
   /** Somebody in this process is at work on it: the janitor keeps away. */
   active: boolean;
 
@@ -113,6 +116,8 @@ export class JobRecord {
 
   /** Resolves when everything up to now is durable. Rejects when it cannot be written. */
   async save(): Promise<void> {
+    this.#cancelLater?.();
+    this.#cancelLater = undefined;
     this.#dirty = true;
     this.#saving ??= this.#writeAll().finally(() => {
       this.#saving = undefined;
@@ -125,9 +130,18 @@ export class JobRecord {
     this.save().catch((error: unknown) => this.#context.onSaveError(error));
   }
 
-  /** Resolves when no write is under way. */
+  /**
+   * Makes it durable within a moment, together with what else happens until then: for changes that a crash may lose, because the
+   * chain or the provider tells them again.
+   */
+  saveLater(): void {
+    this.#cancelLater ??= this.#context.clock.after(saveLaterMs, () => this.saveSoon());
+  }
+
+  /** Resolves when everything that was to be written is. */
   async saved(): Promise<void> {
-    await this.#saving;
+    if (this.#cancelLater !== undefined) await this.save();
+    else await this.#saving;
   }
 
   async #writeAll(): Promise<void> {

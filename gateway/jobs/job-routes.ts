@@ -64,7 +64,7 @@ export async function postJob(options: JobRouteOptions, exchange: HttpExchange):
     throw new T4tError("missing_required_parameter", "Missing required parameter: 'request'.", { param: "request" });
   const inner = text.slice(span.valueStart, span.valueEnd);
   const completion = readCompletionRequest(kind, inner, body.request, Buffer.byteLength(inner));
-  const { record, run } = await options.service.submit({
+  const { record, run } = options.service.submit({
     completion,
     wishes,
     requestId,

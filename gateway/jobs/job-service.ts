@@ -66,7 +66,7 @@ export class JobService {
   }
 
   /** Takes a request in. Throws `server_draining`, `chain_unavailable`, or `invalid_value` for a strategy that is not allowed. */
-  async submit(submission: Submission): Promise<SubmittedJob> {
+  submit(submission: Submission): SubmittedJob {
     const { completion, wishes, requestId } = submission;
     if (this.#draining) throw drainingError();
     const policy = this.#policyFor(wishes.strategy);
@@ -76,7 +76,7 @@ export class JobService {
     const createdAt = context.clock.now();
     this.#sequence += 1;
     const sequence = this.#sequence;
-    const nonce = await context.nextNonce();
+    const nonce = context.nextNonce();
     const id = context.calls.jobIdOf(nonce);
     const { waitLimitMs } = this.#options;
     const request: JobRequest = {

@@ -39,7 +39,7 @@ export interface RequestContext extends SelectionSources {
   readonly limits: RequestLimits;
   readonly observer: RequestObserver;
   /** A fresh client nonce. */
-  nextNonce(): Promise<bigint>;
+  nextNonce(): bigint;
   /** A post was mined: the index has something to read. */
   posted(): void;
   /** Whether the wallet has ETH for gas. */

@@ -99,7 +99,9 @@ class RequestRun {
     } finally {
       this.#record.active = false;
       // A request that nobody was asked for leaves nothing to remember, and may come by the thousand.
-      if (this.#record.document.attempts.length > 0 || this.#record.document.source === "jobs") this.#record.saveSoon();
+      if (this.#record.document.attempts.length > 0 || this.#record.document.source === "jobs") {
+        this.#record.saveLater();
+      }
     }
   }
 
@@ -319,7 +321,7 @@ class RequestRun {
         acknowledgedAt = clock.monotonic();
         observer.step("acknowledge", acknowledgedAt - sentAt);
         this.#record.updateAttempt(jobId, { state: "acknowledged", acknowledgement });
-        this.#record.saveSoon();
+        this.#record.saveLater();
         this.#tell({ type: "provider_acked", jobId, provider: candidate.provider });
       },
       start: () => {

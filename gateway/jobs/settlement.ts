@@ -111,7 +111,7 @@ export class Settlement {
       this.#options.onDisagreement(attempt.provider, "receipt_disputed");
     }
     record.updateAttempt(jobId, { receiptTaken: true });
-    record.saveSoon();
+    record.saveLater();
     return true;
   }
 

@@ -40,7 +40,7 @@ export async function answerCompletion(
   const wishes = readWishes(request.headers);
   const completion = parseCompletionRequest(kind, await readBody(request, options.maxBodyBytes));
   const signal = clientSignal(exchange);
-  const { record, run } = await service.submit({
+  const { record, run } = service.submit({
     completion,
     wishes,
     requestId,

@@ -167,7 +167,7 @@ export class FakeChain {
       pendingTransactions: 0,
       balance: undefined,
       poke: () => undefined,
-      nextNonce: async () => {
+      nextNonce: () => {
         counter += 1n;
         return counter;
       },
