@@ -74,6 +74,8 @@ async function run(): Promise<void> {
     console.log(`${survived ? "SURVIVED" : "killed  "}  ${show(mutant)}`);
   }
 
+  if (!(await testbed.passes("states"))) throw new Error("the tests fail without any change after the run");
+
   const tested = killed + survivors.length;
   const percent = tested === 0 ? 0 : Math.round((1000 * killed) / tested) / 10;
   console.log(`\n${tried} of ${all.length} mutants tried, ${void_} of them no change of the code`);

@@ -1,10 +1,10 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { type Code, type Target, targets } from "./compiler.ts";
 
-const HARDHAT = "node_modules/hardhat/dist/src/cli.js";
 /** They compare the code with what is committed, so they would kill every mutant; or they measure its size. */
 const aboutTheCode: ReadonlySet<string> = new Set(["abi-modules.test.ts", "deployment.test.ts"]);
 const linked = ["node_modules", "contracts", "protocol", "ignition", "types", "scripts", "chain", "store", "test"];
@@ -14,6 +14,7 @@ export class Testbed {
   readonly directory: string;
   readonly files: readonly string[];
   readonly #limit: number;
+  #worker: ChildProcess | undefined;
 
   /** @param limit most seconds that one run of the tests may take; a mutant that never ends is found out. */
   constructor(root: string, limit: number) {
@@ -41,24 +42,45 @@ export class Testbed {
 
   /** Runs the tests until the first fails; resolves with whether all passed. `first` names the file to begin with. */
   async passes(first: string): Promise<boolean> {
-    const files = this.files.toSorted((a, b) => Number(b.includes(first)) - Number(a.includes(first)));
-    const child = spawn(process.execPath, [HARDHAT, "test", "mocha", "--no-compile", "--bail", ...files], {
-      cwd: this.directory,
-      stdio: "ignore",
-      env: { ...process.env, HARDHAT_DISABLE_TELEMETRY_PROMPT: "true" },
-    });
-    const timer = setTimeout(() => child.kill("SIGKILL"), this.#limit * 1000);
+    this.#worker ??= await this.#start();
+    const worker = this.#worker;
+    const timer = setTimeout(() => worker.kill("SIGKILL"), this.#limit * 1000);
     try {
-      return await new Promise<boolean>((resolve, reject) => {
-        child.once("error", reject);
-        child.once("close", (status) => resolve(status === 0));
-      });
+      worker.send(first);
+      return await this.#answer(worker, true);
+    } catch {
+      // It never ended or brought the process down.
+      this.#worker = undefined;
+      return false;
     } finally {
       clearTimeout(timer);
     }
   }
 
   [Symbol.dispose](): void {
+    this.#worker?.kill("SIGKILL");
     rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  async #start(): Promise<ChildProcess> {
+    const worker = fork("scripts/mutation/worker.ts", this.files, {
+      cwd: this.directory,
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+      env: { ...process.env, HARDHAT_DISABLE_TELEMETRY_PROMPT: "true" },
+    });
+    await this.#answer(worker, "ready");
+    return worker;
+  }
+
+  async #answer(worker: ChildProcess, wanted: unknown): Promise<boolean> {
+    const over = new AbortController();
+    const { signal } = over;
+    try {
+      const ended = once(worker, "close", { signal }).then(() => Promise.reject(new Error("the worker is gone")));
+      const [message] = (await Promise.race([once(worker, "message", { signal }), ended])) as readonly unknown[];
+      return message === wanted;
+    } finally {
+      over.abort();
+    }
   }
 }
