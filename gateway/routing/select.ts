@@ -4,6 +4,7 @@ import { describeExclusions } from "./exclusions.ts";
 import { FreePool } from "./pool/free-pool.ts";
 import { Limits } from "./pool/limits.ts";
 import { narrowToOne } from "./pool/one-provider.ts";
+import type { Pool } from "./pool/pool.ts";
 import type { RoutingState } from "./state.ts";
 import {
   type LiveStatistics,
@@ -39,8 +40,15 @@ export function select(
   if (whole === undefined) return emptySelection(policy, snapshot.version);
   const pool = policy.only === undefined ? whole : narrowToOne(snapshot, request.modelId, policy.only);
   const limits = new Limits(request);
-  const free = new FreePool(pool, snapshot, request, limits, statistics, random);
-  const ranking = free.size === 0 ? nobody : policy.rank({ request, pool: free, published, statistics, nowMs, random });
+  const rankAmong = (among: FreePool): Ranking =>
+    among.size === 0 ? nobody : policy.rank({ request, pool: among, published, statistics, nowMs, random });
+  let free = new FreePool(pool, snapshot, request, limits, statistics, random);
+  let ranking = rankAmong(free);
+  if (isLeftToSuspects(ranking, free, pool)) {
+    // A broken provider is better than none, but not better than a short wait for a good one.
+    free = new FreePool(pool, snapshot, request, limits, statistics, random, true);
+    ranking = rankAmong(free);
+  }
   const ready = ranking.ranked.length > 0;
   const left = describeExclusions({
     snapshot,
@@ -67,6 +75,13 @@ export function select(
     ...(ranking.scores === undefined ? {} : { scores: ranking.scores }),
     version: snapshot.version,
   };
+}
+
+/** Whether the providers that fail most requests are all there is: nobody else is free, full or waited for. */
+function isLeftToSuspects(ranking: Ranking, free: FreePool, pool: Pool): boolean {
+  if (ranking.ranked.length > 0 || ranking.wait || pool.at("full").size > 0) return false;
+  const reasons = [...free.met.values()].map(({ reason }) => reason);
+  return reasons.includes("suspect") && !reasons.includes("at_capacity");
 }
 
 function emptySelection(policy: Policy, version: number): Selection {

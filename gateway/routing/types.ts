@@ -127,7 +127,9 @@ export type ExclusionReason =
   | "no_statistic"
   | "kv_full"
   | "queue_over_limit"
-  | "endpoint_refused";
+  | "endpoint_refused"
+  /** Fails most of its requests: left out while anybody else is there, but for one probe at a time. */
+  | "suspect";
 
 export interface Exclusion {
   readonly provider: Address;

@@ -3,6 +3,7 @@ import type { RegistrySnapshot } from "../../../chain/registry-index/types.ts";
 import type { Random } from "../../../protocol/clock.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
+import { isSuspect } from "../suspicion.ts";
 import { CheapestSearch } from "./cheapest-search.ts";
 import { drawRanks } from "./draw.ts";
 import type { Limits } from "./limits.ts";
@@ -28,6 +29,7 @@ export class FreePool implements CandidatePool {
   readonly #limits: Limits;
   readonly #statistics: LiveStatistics;
   readonly #random: Random;
+  readonly #allowSuspects: boolean;
   /** Left out for what only this moment knows. */
   readonly met = new Map<Address, { readonly reason: ExclusionReason; readonly candidate: Candidate }>();
 
@@ -38,7 +40,9 @@ export class FreePool implements CandidatePool {
     limits: Limits,
     statistics: LiveStatistics,
     random: Random,
+    allowSuspects = false,
   ) {
+    this.#allowSuspects = allowSuspects;
     this.#pool = pool;
     this.#snapshot = snapshot;
     this.#request = request;
@@ -131,12 +135,15 @@ export class FreePool implements CandidatePool {
   }
 
   #faultNow(candidate: Candidate): ExclusionReason | undefined {
-    const { provider, maxConcurrentJobs, openJobs } = candidate;
+    const { provider, modelId, maxConcurrentJobs, openJobs } = candidate;
     if (this.#request.tried.size > 0 && this.#request.tried.has(provider)) return "already_tried";
     if (this.#statistics.endpointRefused?.(provider) === true) return "endpoint_refused";
     if (this.#statistics.knownFull?.(provider) === true) return "at_capacity";
-    if (maxConcurrentJobs === 0) return undefined;
-    return openJobs + this.#statistics.unconfirmedPosts(provider) >= maxConcurrentJobs ? "at_capacity" : undefined;
+    if (maxConcurrentJobs !== 0 && openJobs + this.#statistics.unconfirmedPosts(provider) >= maxConcurrentJobs) {
+      return "at_capacity";
+    }
+    if (this.#allowSuspects) return undefined;
+    return isSuspect(this.#statistics, provider, modelId) ? "suspect" : undefined;
   }
 }
 

@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import type { Random } from "../../../protocol/clock.ts";
 import { select } from "../../../gateway/routing/select.ts";
 import { RoutingStatistics } from "../../../gateway/routing/statistics/routing-statistics.ts";
-import type { Candidate, Policy, Selection } from "../../../gateway/routing/types.ts";
+import type { Candidate, LiveStatistics, Policy, Selection } from "../../../gateway/routing/types.ts";
 import type { Simulator } from "../engine/simulator.ts";
 import { type Backend, simModel } from "./backend.ts";
 import type { SimChain } from "./chain.ts";
@@ -22,6 +22,8 @@ export interface GatewayConfig {
   readonly askedPerWake: number;
   /** Whether requests carry their session as affinity key. */
   readonly affinity: boolean;
+  /** Whether outcomes are kept from selection, as in a gateway that counts streams only. */
+  readonly ignoresOutcomes?: boolean;
 }
 
 interface Running {
@@ -44,6 +46,8 @@ export class SimGateway {
   readonly #random: Random;
   readonly #recorder: RunRecorder;
   readonly #roundTripMs: (backend: Backend) => number;
+  /** The statistics as selection sees them. */
+  readonly #known: LiveStatistics;
   #line: Running[] = [];
   #polling = false;
 
@@ -66,6 +70,7 @@ export class SimGateway {
     this.#recorder = recorder;
     this.#roundTripMs = roundTripMs;
     this.statistics = new RoutingStatistics({ clock: simulator, statusStaleAfterMs: 30_000 });
+    this.#known = config.ignoresOutcomes === true ? withoutOutcomes(this.statistics) : this.statistics;
     for (const backend of backends.values())
       this.statistics.recordRoundTrip(backend.config.address, roundTripMs(backend));
   }
@@ -122,7 +127,7 @@ export class SimGateway {
         maxPrice: undefined,
       },
       this.#policy,
-      this.statistics,
+      this.#known,
       this.#simulator.now(),
       this.#random,
     );
@@ -233,4 +238,15 @@ export class SimGateway {
       if (this.#line.length > 0) this.#poll();
     });
   }
+}
+
+function withoutOutcomes(statistics: RoutingStatistics): LiveStatistics {
+  return {
+    inFlight: (provider, generation) => statistics.inFlight(provider, generation),
+    unconfirmedPosts: (provider) => statistics.unconfirmedPosts(provider),
+    knownFull: (provider) => statistics.knownFull(provider),
+    measured: () => undefined,
+    reported: (provider, modelId) => statistics.reported(provider, modelId),
+    roundTripMs: (provider) => statistics.roundTripMs(provider),
+  };
 }

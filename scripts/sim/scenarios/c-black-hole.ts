@@ -11,10 +11,10 @@ import { atMost, type Scenario, type ScenarioOptions } from "./scenario.ts";
 const rates = [1, 3, 10, 20];
 const failing = simAddress(3);
 
-function configOf(policy: PolicyConfig | (() => Policy), perSecond: number, options: ScenarioOptions): RunConfig {
+function configOf(arm: Arm, perSecond: number, options: ScenarioOptions): RunConfig {
   const backends = equalBackends(4, { sharedPrefill: options.sharedPrefill, slots: 16 });
   return {
-    policy,
+    policy: arm.policy,
     backends: backends.map((backend) => (backend.address === failing ? { ...backend, failsAfterMs: 5 } : backend)),
     load: {
       steps: [{ seconds: (6000 * options.scale) / perSecond, perSecond }],
@@ -24,12 +24,25 @@ function configOf(policy: PolicyConfig | (() => Policy), perSecond: number, opti
       prefixTokens: 0,
       maxOutputTokens: 200,
     },
-    gateway: { clientTimeoutMs: 60_000, maxAttempts: 1000, pollMs: 100, askedPerWake: 4, affinity: false },
+    gateway: {
+      clientTimeoutMs: 60_000,
+      maxAttempts: 1000,
+      pollMs: 100,
+      askedPerWake: 4,
+      affinity: false,
+      ignoresOutcomes: arm.ignoresOutcomes,
+    },
     roundTripMs: () => 2,
     blockMs: 1000,
     heartbeatMs: 1000,
     reportDelayMs: 50,
   };
+}
+
+interface Arm {
+  readonly name: string;
+  readonly policy: PolicyConfig | (() => Policy);
+  readonly ignoresOutcomes: boolean;
 }
 
 interface Figures {
@@ -57,15 +70,15 @@ function figuresOf(config: RunConfig, seed: number): Figures {
 
 /** Four machines of which one fails every request after 5 ms: whether its short queues attract the traffic. */
 export const blackHole: Scenario = (options) => {
-  const arms = [
-    { name: "plain least in flight", policy: plainLeastInflightPolicy },
-    { name: "least_inflight", policy: { name: "least_inflight" } as const },
+  const arms: readonly Arm[] = [
+    { name: "plain least in flight", policy: plainLeastInflightPolicy, ignoresOutcomes: true },
+    { name: "least_inflight", policy: { name: "least_inflight" }, ignoresOutcomes: false },
   ];
-  const figures = arms.map(({ name, policy }) => ({
-    name,
+  const figures = arms.map((arm) => ({
+    name: arm.name,
     byRate: rates.map((rate) => {
-      options.log(`${name}, ${rate}/s`);
-      return options.seeds.map((seed) => figuresOf(configOf(policy, rate, options), seed));
+      options.log(`${arm.name}, ${rate}/s`);
+      return options.seeds.map((seed) => figuresOf(configOf(arm, rate, options), seed));
     }),
   }));
   const ours = figures[1];
