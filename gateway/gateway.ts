@@ -246,6 +246,7 @@ export class Gateway {
   #chainReady(chain: ChainPort): void {
     const { services } = chain;
     if (services === undefined || this.#janitor !== undefined) return;
+    this.#fatal = undefined;
     this.#context = this.#requestContext(chain, services.terms.minPayment);
     this.#janitor = new Janitor({
       store: this.#store,

@@ -43,6 +43,8 @@ for (const client of streamingClients) {
     }
 
     for (const [name, script] of Object.entries(lateFaults)) {
+      // Costs a time-out, and looks to every client like the other faults: one of them will do.
+      if (name === "silence" && client !== streamingClients[0]) continue;
       it(`throws when the answer breaks in the middle: ${name}`, async () => {
         place = await startTestGateway({ providers: [acknowledged(script), good], settings: impatient });
         expect(await failure()).to.be.an("error");
@@ -60,8 +62,8 @@ for (const client of streamingClients) {
 
     it("throws for a failure after the status line went", async () => {
       place = await startTestGateway({
-        providers: [acknowledged(earlyFaults["no answer"])],
-        settings: { ...impatient, commitGraceMs: 10 },
+        providers: [acknowledged(earlyFaults["status 500"])],
+        settings: { ...impatient, commitGraceMs: 0 },
       });
       expect(await failure()).to.be.an("error");
     });
