@@ -15,11 +15,6 @@ library Signatures {
         (signer,,) = ECDSA.tryRecoverCalldata(digest, signature);
     }
 
-    /// @dev ECDSA comes first: a key holder then needs no look at the account's code, and an EIP-7702 account can still sign.
-    function isValid(address signer, bytes32 digest, bytes calldata signature) internal view returns (bool) {
-        return recover(digest, signature) == signer || isValidForWallet(signer, digest, signature);
-    }
-
     /// @dev ERC-1271 with bounded gas.
     function isValidForWallet(address wallet, bytes32 digest, bytes calldata signature)
         internal

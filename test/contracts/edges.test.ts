@@ -1,0 +1,47 @@
+import { expect } from "chai";
+import { loadFixture, time } from "./support/chain.ts";
+import { emptyMarket, openJob } from "./support/fixtures.ts";
+import { JobStatus } from "./support/market.ts";
+
+const MAX_BALANCE = 2n ** 112n - 1n;
+const MAX_DELTA = 2 ** 24 - 1;
+
+describe("a balance", () => {
+  it("goes up to 2^112 - 1 and not one unit further, so that free and locked never run into each other", async () => {
+    const { market } = await loadFixture(emptyMarket);
+    const rich = await market.holder(MAX_BALANCE + 10n);
+    const escrow = market.escrow.connect(rich);
+    const tooLarge = async (deposit: Promise<unknown>, amount: bigint): Promise<void> => {
+      await expect(deposit)
+        .to.be.revertedWithCustomError(escrow, "BalanceTooLarge")
+        .withArgs(rich.address, amount, MAX_BALANCE);
+    };
+    await tooLarge(escrow.deposit(MAX_BALANCE + 1n), MAX_BALANCE + 1n);
+    await escrow.deposit(MAX_BALANCE);
+    expect(await market.free(rich)).to.equal(MAX_BALANCE);
+    await tooLarge(escrow.deposit(1n), 1n);
+    await escrow.withdraw(MAX_BALANCE, rich);
+    expect(await market.free(rich)).to.equal(0);
+  });
+});
+
+describe("a job that nobody has ended for months", () => {
+  it("keeps its deadline and its parties when it is acknowledged after the longest time that its state can hold", async () => {
+    const { market, job, provider } = await loadFixture(openJob);
+    const before = await market.escrow.jobOf(job.jobId);
+    await time.increase(MAX_DELTA + 1_000);
+    await market.escrow.connect(provider.operator).ackJob(job.jobId);
+    const after = await market.escrow.jobOf(job.jobId);
+    expect(after.status).to.equal(JobStatus.Acknowledged);
+    expect(after.since).to.equal(before.since + BigInt(MAX_DELTA));
+    expect([after.deadline, after.client, after.provider, after.maxPayment]).to.deep.equal([
+      before.deadline,
+      before.client,
+      before.provider,
+      before.maxPayment,
+    ]);
+    await market.escrow.expireJobs([job.jobId]);
+    expect(await market.statusOf(job.jobId)).to.equal(JobStatus.Expired);
+    expect(await market.locked(job.client)).to.equal(0);
+  });
+});
