@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import type { InterfaceAbi } from "ethers";
 import hre from "hardhat";
 import type { JobEscrow, ProviderRegistry } from "../../../types/index.ts";
 import { ethers } from "./chain.ts";
@@ -95,7 +96,7 @@ export async function weakenedMarket(options: MarketOptions = {}): Promise<Marke
   const { registry, escrow } = compileWeakened();
   const deploy = async (name: "ProviderRegistry" | "JobEscrow", bytecode: string, args: readonly unknown[]) => {
     const { abi } = await hre.artifacts.readArtifact(name);
-    const factory = await ethers.getContractFactory([...abi], bytecode);
+    const factory = await ethers.getContractFactory(abi as unknown as InterfaceAbi[], bytecode);
     return await factory.deploy(...args);
   };
   return await deployMarket({
