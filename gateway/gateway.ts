@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Address, LocalAccount } from "viem";
@@ -32,12 +33,12 @@ import { answerCompletion, type CompletionRouteOptions } from "./openai/completi
 import { findModel, listModels } from "./openai/model-list.ts";
 import { describeError } from "./ops/log.ts";
 import { GatewayMetrics } from "./ops/metrics.ts";
-import { createPolicy } from "./routing/create-policy.ts";
 import type { PolicyConfig } from "./routing/policy-config.ts";
+import { PolicyHolder, readPolicyFile, type RoutingPolicies } from "./routing/policy-file.ts";
 import type { RoutingState } from "./routing/state.ts";
 import { statisticsGauges } from "./routing/statistics/metrics.ts";
 import { StatusFollower } from "./routing/status-follower.ts";
-import type { Policy, PolicyName } from "./routing/types.ts";
+import type { PolicyName } from "./routing/types.ts";
 import type { GatewaySettings } from "./settings.ts";
 import { ProviderConnections } from "./upstream/connections.ts";
 import type { Resolve } from "./upstream/guarded-lookup.ts";
@@ -78,7 +79,7 @@ export class Gateway {
   readonly #metrics: GatewayMetrics;
   readonly #desk: ProviderDesk;
   readonly #follower: StatusFollower | undefined;
-  readonly #policies: ReadonlyMap<PolicyName, Policy>;
+  readonly #policies: PolicyHolder;
   readonly #account: LocalAccount;
   readonly #modelsSince: number;
   #chain: ChainPort | undefined;
@@ -95,7 +96,7 @@ export class Gateway {
     this.#journal = journal;
     this.#modelsSince = Math.floor(clock.now() / 1000);
     this.#account = accountFromKey(settings.chain.privateKey);
-    this.#policies = policiesOf(settings);
+    this.#policies = new PolicyHolder(policiesOf(settings));
     this.#statistics = new GatewayStatistics(clock);
     this.#connections = new ProviderConnections({
       allowPrivate: settings.allowPrivateEndpoints,
@@ -128,8 +129,7 @@ export class Gateway {
       context: () => this.#context,
       store: this.#store,
       clock,
-      policies: this.#policies,
-      defaultPolicy: settings.strategy,
+      policies: () => this.#policies.current,
       waitLimitMs: settings.waitLimitMs,
       deadlineSeconds: settings.deadlineSeconds,
       onFinished: (record, tookMs) => {
@@ -193,6 +193,18 @@ export class Gateway {
     if (this.#service.draining) return "draining";
     if (this.#fatal !== undefined) return this.#fatal;
     return this.#chain === undefined ? "starting" : this.#chain.notReady();
+  }
+
+  /** Reads the policy file again; a faulty one changes nothing. Streams that run keep the policy they began with. */
+  reload(): void {
+    const { settings, logger } = this.#parts;
+    if (settings.routingFile === undefined) return;
+    try {
+      this.#policies.reload(readFileSync(settings.routingFile, "utf8"));
+      logger.info("the routing policies were read again");
+    } catch (error) {
+      this.#fault("routing_file", error);
+    }
   }
 
   async close(drainMs = this.#parts.settings.drainMs): Promise<void> {
@@ -496,7 +508,8 @@ export class Gateway {
 
   #openFollower(): StatusFollower | undefined {
     const { settings, clock, random } = this.#parts;
-    if (![...this.#policies.keys()].some((name) => reportedStrategies.has(name))) return undefined;
+    const named = [settings.strategy, ...settings.allowedStrategies];
+    if (settings.routingFile === undefined && !named.some((name) => reportedStrategies.has(name))) return undefined;
     return new StatusFollower({
       transport: new GuardedStatusTransport({
         connections: this.#connections,
@@ -545,10 +558,12 @@ export class Gateway {
   }
 }
 
-/** The strategies that requests may run under, each built once: some keep caches. */
-function policiesOf(settings: GatewaySettings): ReadonlyMap<PolicyName, Policy> {
+/** The strategies that requests may run under: of the policy file, or of the variables. */
+function policiesOf(settings: GatewaySettings): RoutingPolicies {
+  if (settings.routingFile !== undefined) return readPolicyFile(readFileSync(settings.routingFile, "utf8"));
   const names = new Set([settings.strategy, ...settings.allowedStrategies]);
-  return new Map([...names].map((name) => [name, createPolicy(policyConfig(name, settings))]));
+  const requests = Object.fromEntries([...names].map((name) => [name, policyConfig(name, settings)]));
+  return readPolicyFile(JSON.stringify({ default: policyConfig(settings.strategy, settings), requests }));
 }
 
 function policyConfig(name: PolicyName, settings: GatewaySettings): PolicyConfig {

@@ -2,6 +2,7 @@ import { DeploymentFileError } from "../chain/deployment.ts";
 import { SettingsError } from "../protocol/settings.ts";
 import { WrongChainError } from "../chain/verify.ts";
 import { describeError, openLogger } from "./ops/log.ts";
+import { PolicyFileError } from "./routing/policy-file.ts";
 import { readGatewaySettings } from "./settings.ts";
 import { startGateway } from "./start.ts";
 
@@ -10,6 +11,7 @@ async function main(): Promise<void> {
   const settings = await readGatewaySettings(process.env);
   const logger = openLogger(settings.logLevel);
   const gateway = await startGateway(settings, { logger, onFatal: () => process.exit(1) });
+  process.on("SIGHUP", () => gateway.reload());
   let isStopping = false;
   const stop = (): void => {
     // The journal holds all that matters: an impatient second signal may cut the drain short.
@@ -33,7 +35,10 @@ async function main(): Promise<void> {
 
 main().catch((error: unknown) => {
   const isPlain =
-    error instanceof SettingsError || error instanceof WrongChainError || error instanceof DeploymentFileError;
+    error instanceof SettingsError ||
+    error instanceof PolicyFileError ||
+    error instanceof WrongChainError ||
+    error instanceof DeploymentFileError;
   process.stderr.write(`${isPlain ? error.message : describeError(error)}\n`);
   process.exit(1);
 });

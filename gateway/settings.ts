@@ -46,6 +46,8 @@ export const gatewaySettingsShape = {
 
   T4T_SELECTION_STRATEGY: choiceSetting(policyNames).default("cheapest"),
   T4T_MANUAL_PROVIDER: addressSetting().optional(),
+  /** Policies by model and by request, as JSON; in place of the three variables around. Read again at SIGHUP. */
+  T4T_ROUTING_FILE: textSetting().optional(),
   /** Strategies that a request may ask for by `x-t4t-routing`. */
   T4T_ALLOWED_STRATEGIES: listSetting().optional(),
   /** Highest price of either kind, in the token's smallest unit per million tokens. */
@@ -93,6 +95,7 @@ export interface GatewaySettings {
   readonly strategy: PolicyName;
   readonly manualProvider: Address | undefined;
   readonly allowedStrategies: readonly PolicyName[];
+  readonly routingFile: string | undefined;
   readonly maxPrice: bigint | undefined;
   readonly waitLimitMs: number;
   readonly waitPollMs: number;
@@ -174,6 +177,7 @@ export async function readGatewaySettings(environment: Environment): Promise<Gat
     strategy: variables.T4T_SELECTION_STRATEGY,
     manualProvider: variables.T4T_MANUAL_PROVIDER,
     allowedStrategies: (variables.T4T_ALLOWED_STRATEGIES ?? []).filter(isPolicyName),
+    routingFile: variables.T4T_ROUTING_FILE,
     maxPrice: variables.T4T_MAX_PRICE_PER_MILLION_TOKENS,
     waitLimitMs: variables.T4T_PROVIDER_WAIT_SECONDS * 1000,
     waitPollMs: variables.T4T_PROVIDER_WAIT_POLL_SECONDS * 1000,

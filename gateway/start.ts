@@ -36,6 +36,8 @@ export interface RunningGateway {
   readonly wallet: `0x${string}`;
   /** Why requests are not served now; undefined when they are. */
   notReady(): string | undefined;
+  /** Reads the routing policy file again. */
+  reload(): void;
   /** Drains, settles what it can, leaves the rest to the journal, and stops. @param drainMs Most ms for running answers. */
   close(drainMs?: number): Promise<void>;
 }

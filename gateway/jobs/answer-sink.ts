@@ -1,6 +1,6 @@
 import type { Address, Hex } from "viem";
 import type { T4tError } from "../../protocol/errors.ts";
-import type { DecisionRecord } from "./decision.ts";
+import type { DecisionRecord } from "../routing/decision-record.ts";
 import type { ProgressEvent } from "../../protocol/progress.ts";
 
 /** Who answers, as told to the client. */

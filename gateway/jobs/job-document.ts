@@ -1,7 +1,7 @@
 import type { Address, Hex } from "viem";
 import type { ProgressEvent } from "../../protocol/progress.ts";
 import type { Usage } from "../../protocol/usage.ts";
-import type { DecisionRecord } from "./decision.ts";
+import type { DecisionRecord } from "../routing/decision-record.ts";
 import type { UsageBounds } from "./usage-check.ts";
 import type { CompletionKind } from "../openai/completion-request.ts";
 

@@ -2,7 +2,8 @@ import type { Clock } from "../../protocol/clock.ts";
 import { T4tError } from "../../protocol/errors.ts";
 import type { CompletionRequest } from "../openai/completion-request.ts";
 import type { RequestWishes } from "../openai/request-headers.ts";
-import type { Policy, PolicyName } from "../routing/types.ts";
+import { PolicyNotAllowedError, type RoutingPolicies, routingHeader } from "../routing/policy-file.ts";
+import type { Policy } from "../routing/types.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { JobRequest } from "./job-request.ts";
@@ -18,8 +19,8 @@ export interface JobServiceOptions {
   readonly context: () => RequestContext | undefined;
   readonly store: JobStore;
   readonly clock: Clock;
-  readonly policies: ReadonlyMap<PolicyName, Policy>;
-  readonly defaultPolicy: PolicyName;
+  /** Policies in force now. */
+  readonly policies: () => RoutingPolicies;
   readonly waitLimitMs: number;
   readonly deadlineSeconds: number;
   /** Told when a request is over for its client. */
@@ -69,7 +70,7 @@ export class JobService {
   submit(submission: Submission): SubmittedJob {
     const { completion, wishes, requestId } = submission;
     if (this.#draining) throw drainingError();
-    const policy = this.#policyFor(wishes.strategy);
+    const policy = this.#policyFor(completion.modelId, wishes.strategy);
     const context = this.#options.context();
     if (context === undefined) throw chainUnavailableError();
     const arrivedAt = context.clock.monotonic();
@@ -159,12 +160,13 @@ export class JobService {
     await done;
   }
 
-  #policyFor(name: string | undefined): Policy {
-    const { policies, defaultPolicy } = this.#options;
-    const policy = policies.get((name ?? defaultPolicy) as PolicyName);
-    if (policy !== undefined) return policy;
-    throw new T4tError("invalid_value", `'x-t4t-routing' must be one of ${[...policies.keys()].join(", ")}.`, {
-      param: "x-t4t-routing",
-    });
+  /** The request's own choice where it may choose, else its model's strategy, else the default. */
+  #policyFor(modelId: string | undefined, name: string | undefined): Policy {
+    try {
+      return this.#options.policies().policyFor(modelId, name);
+    } catch (error) {
+      if (!(error instanceof PolicyNotAllowedError)) throw error;
+      throw new T4tError("invalid_value", error.message, { param: routingHeader, cause: error });
+    }
   }
 }

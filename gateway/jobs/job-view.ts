@@ -20,6 +20,8 @@ export function jobView(document: JobDocument) {
     /** Held in the escrow now by all jobs of this request. */
     locked: String(lockedBy(document)),
     error: errorView(document),
+    /** Why the provider that answered, or was asked last, was chosen. */
+    decision: (delivering ?? document.attempts.at(-1))?.decision ?? null,
     attempts: document.attempts.map(attemptView),
     response: document.result === null ? null : (JSON.parse(document.result) as unknown),
   };

@@ -7,7 +7,6 @@ import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { Candidate } from "../routing/types.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
 import type { AnswerHead, AnswerSink } from "./answer-sink.ts";
-import { decisionOf } from "./decision.ts";
 import type { PostOutcome, PostRefusal } from "./escrow-calls.ts";
 import { candidateOf, type EscrowPlan, inputBoundAt, outputBoundAt } from "./escrow-plan.ts";
 import type { PartialObservation } from "./job-document.ts";
@@ -224,7 +223,7 @@ class RequestRun {
       postBlock: outcome.blockNumber,
       postedAt: this.#context.clock.now(),
       bounds: this.#boundsAt(candidate),
-      decision: decisionOf(selection, this.#context.statistics),
+      decision: grant.decision,
     });
     this.#tell({
       type: "job_posted",

@@ -2,6 +2,7 @@ import type { Address } from "viem";
 import type { Published, RegistrySnapshot } from "../../chain/registry-index/types.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import type { Take } from "../capacity/waiting-line.ts";
+import { type DecisionRecord, decisionRecord } from "../routing/decision-record.ts";
 import { select } from "../routing/select.ts";
 import type { RoutingState } from "../routing/state.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
@@ -15,6 +16,8 @@ import type { JobRequest } from "./job-request.ts";
 /** Capacity taken for one post: terms for the chain, and places in the statistics that hold it. */
 export interface Grant {
   readonly selection: Selection;
+  /** Why, with what was known at that moment. */
+  readonly decision: DecisionRecord;
   readonly plan: EscrowPlan;
   readonly lease: Lease;
   readonly post: PostHandle;
@@ -78,6 +81,7 @@ export class Selector {
       kind: "granted",
       grant: {
         selection,
+        decision: decisionRecord(selection, statistics),
         plan,
         lease: statistics.acquire(first.provider, first.generation, first.modelId),
         post: statistics.openPost(first.provider),

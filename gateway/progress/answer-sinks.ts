@@ -5,7 +5,7 @@ import type { ProgressEvent, ProgressMode } from "../../protocol/progress.ts";
 import { sseContentType } from "../../protocol/sse.ts";
 import { sendBytes, sendError } from "../http/respond.ts";
 import type { AnswerHead, AnswerSink } from "../jobs/answer-sink.ts";
-import { decisionHeader } from "../jobs/decision.ts";
+import { decisionHeader } from "../routing/decision-record.ts";
 import { errorFrame, type InertChunk, keepAliveFrame, progressFrame } from "./progress-frames.ts";
 
 /** Options of `StreamSink`. Times in ms. */

@@ -171,8 +171,9 @@ describe("a request", () => {
       expect(quiet.headers.get("x-t4t-decision")).to.equal(null);
       const response = await chat(plain, { "x-t4t-debug": "true" });
       const decision = JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as Record<string, unknown>;
-      expect(decision).to.include({ policy: "cheapest", busy: 0 });
-      expect(decision.ranked).to.deep.equal(place.providers.map(({ address }) => address));
+      expect(decision).to.include({ policy: "cheapest", busyCount: 0 });
+      const ranked = (decision.ranked as { provider: string }[]).map(({ provider }) => provider);
+      expect(ranked).to.deep.equal(place.providers.map(({ address }) => address));
       const job = (await (
         await fetch(`${place.url}/v1/jobs/${response.headers.get("x-t4t-job-id") ?? ""}`)
       ).json()) as { attempts: { decision: unknown }[] };

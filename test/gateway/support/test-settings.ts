@@ -36,6 +36,7 @@ export function testSettings(change: Partial<GatewaySettings> = {}): GatewaySett
     strategy: "cheapest",
     manualProvider: undefined,
     allowedStrategies: [],
+    routingFile: undefined,
     maxPrice: undefined,
     waitLimitMs: 5000,
     waitPollMs: 200,

@@ -1,0 +1,65 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import { PolicyFileError } from "../../../gateway/routing/policy-file.ts";
+import { goodJson } from "../../support/upstream-scripts.ts";
+import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
+import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
+
+const good = acknowledged(goodJson);
+const request = { model: scriptedModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 5 };
+
+describe("the routing policy file", () => {
+  let folder: string;
+  let file: string;
+  let place: TestGateway | undefined;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "t4t-routing-"));
+    file = join(folder, "routing.json");
+  });
+
+  afterEach(async () => {
+    await place?.close();
+    place = undefined;
+    await rm(folder, { recursive: true });
+  });
+
+  async function policyOf(headers: Record<string, string> = {}): Promise<string> {
+    const response = await postJson(`${place?.url ?? ""}/v1/chat/completions`, request, {
+      headers: { "x-t4t-debug": "true", ...headers },
+    });
+    await response.text();
+    expect(response.status).to.equal(200);
+    return (JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as { policy: string }).policy;
+  }
+
+  it("chooses by request, then by model, then by default, and is read again without a restart", async () => {
+    await writeFile(
+      file,
+      JSON.stringify({
+        default: { name: "cheapest" },
+        models: { [scriptedModel]: { name: "least_inflight" } },
+        requests: { sticky: { name: "consistent_hash" } },
+      }),
+    );
+    place = await startTestGateway({ providers: [good], settings: { routingFile: file } });
+    expect(await policyOf()).to.equal("least_inflight");
+    expect(await policyOf({ "x-t4t-routing": "sticky" })).to.equal("consistent_hash");
+    await writeFile(file, JSON.stringify({ default: { name: "cheapest" } }));
+    place.gateway.reload();
+    expect(await policyOf()).to.equal("cheapest");
+    await writeFile(file, "{ broken");
+    place.gateway.reload();
+    expect(await policyOf(), "a faulty file changes nothing").to.equal("cheapest");
+  });
+
+  it("is refused at start with its faults when it cannot be used", async () => {
+    await writeFile(file, JSON.stringify({ default: { name: "cheapest", speed: 5 } }));
+    const failure: unknown = await startTestGateway({ settings: { routingFile: file } }).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).to.be.instanceOf(PolicyFileError);
+  });
+});
