@@ -1,0 +1,130 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { expectedCost } from "../../../../gateway/routing/expected-cost.ts";
+import { Chooser } from "../support/choose.ts";
+import { addressOf } from "../support/registry.ts";
+import { fleet } from "../support/sketches.ts";
+
+const offer = (inputPrice: bigint, outputPrice: bigint, completed = 0, failed = 0) => ({
+  models: { "test/model": { inputPrice, outputPrice, completed, failed } },
+});
+
+describe("cheapest", () => {
+  it("reckons the cost of this request, so that a long prompt and a long answer find different providers", () => {
+    const chooser = new Chooser(
+      { name: "cheapest" },
+      fleet(2, (index) => (index === 0 ? offer(1n, 10n) : offer(10n, 1n))),
+    );
+    expect(chooser.first({ inputTokens: 1000, outputTokens: 1 })).to.equal(addressOf(1));
+    expect(chooser.first({ inputTokens: 1, outputTokens: 1000 })).to.equal(addressOf(2));
+  });
+
+  it("draws among equal costs at random, so that gateways do not all run to the same provider", () => {
+    for (const count of [3, 20, 300]) {
+      const shares = new Chooser(
+        { name: "cheapest" },
+        fleet(count, () => offer(2n, 3n)),
+      ).shares(3000);
+      expect(shares.size, `${count} providers`).to.be.greaterThan(count * 0.95);
+      expect(Math.max(...shares.values())).to.be.lessThan(3 / count + 0.02);
+    }
+  });
+
+  it("draws at random among different prices of the same cost", () => {
+    const chooser = new Chooser(
+      { name: "cheapest" },
+      fleet(2, (index) => (index === 0 ? offer(1n, 3n) : offer(3n, 1n))),
+    );
+    const shares = chooser.shares(2000, () => ({ inputTokens: 50, outputTokens: 50 }));
+    expect(shares.get(addressOf(1))).to.be.within(0.45, 0.55);
+  });
+
+  it("finds the cheapest in order, as a full scan would, whatever the prices and limits", () => {
+    const price = fc.bigInt(1n, 40n);
+    const provider = fc.record({ input: price, output: price, context: fc.constantFrom(100, 400, 4000) });
+    fc.assert(
+      fc.property(
+        fc.array(provider, { minLength: 1, maxLength: 200 }),
+        fc.nat(500),
+        fc.nat(500),
+        fc.option(fc.bigInt(1n, 40n), { nil: undefined }),
+        (providers, inputTokens, outputTokens, maxPrice) => {
+          const chooser = new Chooser(
+            { name: "cheapest" },
+            providers.map(({ input, output, context }, index) => ({
+              address: addressOf(index + 1),
+              models: { "test/model": { inputPrice: input, outputPrice: output, contextLength: context } },
+            })),
+          );
+          const request = { inputTokens, outputTokens };
+          const selection = chooser.select({ ...request, maxPrice });
+          const fitting = providers.filter(
+            ({ input, output, context }) =>
+              context >= inputTokens + outputTokens &&
+              (maxPrice === undefined || (input <= maxPrice && output <= maxPrice)),
+          );
+          const costs = fitting
+            .map(({ input, output }) => BigInt(inputTokens) * input + BigInt(outputTokens) * output)
+            .toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+          const ranked = selection.ranked.map((candidate) => expectedCost(candidate, request));
+          expect(ranked).to.deep.equal(costs.slice(0, ranked.length));
+          expect(ranked.length).to.equal(Math.min(8, costs.length));
+          expect(new Set(selection.ranked.map(({ provider: address }) => address)).size).to.equal(ranked.length);
+        },
+      ),
+    );
+  });
+});
+
+describe("top_rep_cheapest", () => {
+  const seasoned = offer(5n, 5n, 100, 2);
+  const newcomer = offer(1n, 1n, 3, 0);
+  const poor = offer(1n, 1n, 80, 20);
+
+  it("takes the cheapest of the seasoned, with newcomers and then the poor behind for when they fail", () => {
+    const providers = fleet(4, (index) => [seasoned, offer(4n, 4n, 20, 1), newcomer, poor][index] ?? {});
+    const chooser = new Chooser({ name: "top_rep_cheapest", explore: 0 }, providers);
+    expect(chooser.ranked()).to.deep.equal([2, 1, 3, 4].map(addressOf));
+  });
+
+  it("gives a random newcomer one choice in twenty, and never a provider with a poor record", () => {
+    const providers = fleet(4, (index) => [seasoned, newcomer, newcomer, poor][index] ?? {});
+    const shares = new Chooser({ name: "top_rep_cheapest" }, providers).shares(8000);
+    expect(shares.get(addressOf(1))).to.be.within(0.93, 0.97);
+    expect(shares.get(addressOf(2))).to.be.within(0.015, 0.035);
+    expect(shares.get(addressOf(3))).to.be.within(0.015, 0.035);
+    expect(shares.has(addressOf(4))).to.equal(false);
+  });
+
+  it("needs 20 jobs and 95 % of them good", () => {
+    const providers = fleet(
+      3,
+      (index) => [offer(9n, 9n, 19, 1), offer(1n, 1n, 19, 0), offer(1n, 1n, 20, 2)][index] ?? {},
+    );
+    expect(new Chooser({ name: "top_rep_cheapest", explore: 0 }, providers).first()).to.equal(addressOf(1));
+  });
+
+  it("takes the cheapest of all when nobody is seasoned", () => {
+    const providers = fleet(2, (index) => (index === 0 ? newcomer : offer(0n, 1n, 50, 50)));
+    const selection = new Chooser({ name: "top_rep_cheapest" }, providers).select();
+    expect(selection.ranked[0]?.provider).to.equal(addressOf(2));
+    expect(selection.reason).to.equal("none_seasoned");
+  });
+});
+
+describe("manual", () => {
+  it("takes its one provider, and applies all checks to it", () => {
+    const manual = { name: "manual", provider: addressOf(2) } as const;
+    expect(new Chooser(manual, fleet(3)).ranked()).to.deep.equal([addressOf(2)]);
+    expect(new Chooser(manual, fleet(3)).select().excludedCounts).to.deep.equal({ not_manual_provider: 2 });
+    const full = fleet(3, () => ({ maxConcurrentJobs: 1, openJobs: 1 }));
+    expect(new Chooser(manual, full).select().verdict).to.equal("busy");
+    expect(
+      new Chooser(
+        manual,
+        fleet(3, () => ({ active: false })),
+      ).select().verdict,
+    ).to.equal("none");
+    expect(new Chooser({ name: "manual", provider: addressOf(9) }, fleet(3)).select().verdict).to.equal("none");
+  });
+});

@@ -1,0 +1,153 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import type { Address } from "viem";
+import { RoutingStatistics } from "../../../../gateway/routing/statistics/routing-statistics.ts";
+import { createPolicy, select } from "../../../../gateway/routing/select.ts";
+import { Chooser } from "../support/choose.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { addressOf, publish, testModel } from "../support/registry.ts";
+import { requestOf, seeded } from "../support/request.ts";
+import { fleet, reportOf } from "../support/sketches.ts";
+
+const keys = Array.from({ length: 2000 }, (_, index) => `conversation ${index}`);
+const owners = (chooser: Chooser): (Address | undefined)[] => keys.map((affinityKey) => chooser.first({ affinityKey }));
+
+function pulsar(weights: readonly (number | undefined)[], config: object = {}): Chooser {
+  const chooser = new Chooser({ name: "pulsar", ...config }, fleet(weights.length));
+  weights.forEach((maxInputTps, index) => {
+    chooser.statistics.reportedOf.set(addressOf(index + 1), reportOf({ maxInputTps, lastMeanInputTps: 1000 }));
+  });
+  return chooser;
+}
+
+describe("pulsar", () => {
+  it("gives each provider keys in proportion to its weight", () => {
+    const shares = pulsar([100, 200, 300, 400]).shares(8000, (draw) => ({ affinityKey: `key ${draw}` }));
+    [0.1, 0.2, 0.3, 0.4].forEach((share, index) => {
+      expect(shares.get(addressOf(index + 1))).to.be.closeTo(share, 0.02);
+    });
+  });
+
+  it("moves keys only to or from the provider whose weight changed", () => {
+    const chooser = pulsar([100, 200, 300, 400]);
+    const before = owners(chooser);
+    for (const weight of [50, 900]) {
+      chooser.statistics.reportedOf.set(addressOf(2), reportOf({ maxInputTps: weight }));
+      owners(chooser).forEach((after, index) => {
+        if (after !== before[index]) expect([after, before[index]]).to.include(addressOf(2));
+      });
+    }
+  });
+
+  it("does not rank a provider without the selected statistic, and never falls back to the other", () => {
+    for (const invalid of [undefined, 0, -5, Number.NaN, Number.POSITIVE_INFINITY]) {
+      const chooser = pulsar([100, invalid]);
+      expect(chooser.ranked({ affinityKey: "k" })).to.deep.equal([addressOf(1)]);
+      expect(chooser.select({ affinityKey: "k" }).excludedCounts).to.deep.equal({ no_statistic: 1 });
+    }
+    const mean = pulsar([undefined, undefined], { rendezvous_weight: "last-mean-input-tps" });
+    expect(mean.ranked({ affinityKey: "k" })).to.have.length(2);
+  });
+
+  it("takes the greatest maximum and the sum of the means of providers that share an engine", () => {
+    const shares = (rendezvous_weight: "max-input-tps" | "last-mean-input-tps") => {
+      const chooser = new Chooser({ name: "pulsar", rendezvous_weight }, fleet(3));
+      for (const index of [1, 2]) {
+        chooser.statistics.reportedOf.set(
+          addressOf(index),
+          reportOf({ maxInputTps: 100 * index, lastMeanInputTps: 100, clusterId: "engine" }),
+        );
+      }
+      chooser.statistics.reportedOf.set(addressOf(3), reportOf({ maxInputTps: 200, lastMeanInputTps: 100 }));
+      return chooser.shares(4000, (draw) => ({ affinityKey: `${draw}` })).get(addressOf(3));
+    };
+    expect(shares("max-input-tps")).to.be.closeTo(0.5, 0.03);
+    expect(shares("last-mean-input-tps")).to.be.closeTo(1 / 3, 0.03);
+  });
+
+  it("serves a key of a shared engine by whichever of its providers has fewer streams", () => {
+    const chooser = new Chooser({ name: "pulsar" }, fleet(2));
+    for (const index of [1, 2]) {
+      chooser.statistics.reportedOf.set(addressOf(index), reportOf({ maxInputTps: 100, clusterId: "engine" }));
+    }
+    chooser.statistics.inFlightOf.set(addressOf(1), 3);
+    expect(chooser.first({ affinityKey: "k" })).to.equal(addressOf(2));
+    chooser.statistics.inFlightOf.set(addressOf(2), 4);
+    expect(chooser.first({ affinityKey: "k" })).to.equal(addressOf(1));
+  });
+
+  it("skips, on request, those with unknown or too little room in the KV cache", () => {
+    const chooser = new Chooser({ name: "pulsar", consider_kv_free_tokens: true }, fleet(3));
+    [undefined, 99, 100].forEach((kvFreeTokens, index) => {
+      chooser.statistics.reportedOf.set(addressOf(index + 1), reportOf({ maxInputTps: 10, kvFreeTokens }));
+    });
+    const selection = chooser.select({ affinityKey: "k", inputTokens: 100 });
+    expect(selection.ranked.map(({ provider }) => provider)).to.deep.equal([addressOf(3)]);
+    expect(selection.excludedCounts).to.deep.equal({ kv_full: 2 });
+  });
+
+  it("draws a new key for each request without one", () => {
+    const shares = pulsar([100, 100, 100]).shares(600);
+    expect(shares.size).to.equal(3);
+  });
+
+  it("ranks alike with and without its cache, whatever changes in between", () => {
+    const change = fc.record({
+      provider: fc.nat(5),
+      max: fc.option(fc.integer({ min: 1, max: 5 }), { nil: undefined }),
+      mean: fc.integer({ min: 1, max: 5 }),
+      advanceMs: fc.constantFrom(0, 0, 0, 4000),
+      key: fc.nat(3),
+    });
+    fc.assert(
+      fc.property(fc.array(change, { maxLength: 40 }), (changes) => {
+        const clock = new ManualClock();
+        const statistics = new RoutingStatistics({ clock, statusStaleAfterMs: 10_000 });
+        const published = publish(fleet(6));
+        const cached = createPolicy({ name: "pulsar" });
+        for (const { provider, max, mean, advanceMs, key } of changes) {
+          clock.advance(advanceMs);
+          statistics.report(addressOf(provider + 1), {
+            provider: addressOf(provider + 1),
+            issuedAt: 1,
+            draining: false,
+            maxConcurrentJobs: 0,
+            running: 0,
+            models: [
+              {
+                model: testModel,
+                generation: "g",
+                running: 0,
+                lastMeanInputTps: mean,
+                ...(max === undefined ? {} : { maxInputTps: max }),
+              },
+            ],
+          });
+          const request = requestOf({ affinityKey: `${key}` });
+          const ask = (policy: typeof cached) => select(published, request, policy, statistics, 1, seeded(1));
+          expect(ask(cached)).to.deep.equal(ask(createPolicy({ name: "pulsar", ranking_cache_size: 0 })));
+        }
+      }),
+    );
+  });
+
+  it("keeps a large fleet's keys in proportion and in place by scoring the neighbours of the key", () => {
+    const count = 3000;
+    const chooser = new Chooser({ name: "pulsar" }, fleet(count));
+    const weight = (index: number): number => (index % 2 === 0 ? 100 : 300);
+    for (let index = 0; index < count; index += 1) {
+      chooser.statistics.reportedOf.set(addressOf(index + 1), reportOf({ maxInputTps: weight(index) }));
+    }
+    const before = owners(chooser);
+    expect(owners(chooser)).to.deep.equal(before);
+    const heavy = before.filter((owner) => chooser.statistics.reportedOf.get(owner!)?.maxInputTps === 300).length;
+    expect(heavy / before.length).to.be.closeTo(0.75, 0.04);
+    const gone = before[0]!;
+    chooser.replace(chooser.providers.filter(({ address }) => address !== gone));
+    const moved = owners(chooser).filter((owner, index) => owner !== before[index] && before[index] !== gone).length;
+    expect(
+      moved / before.length,
+      "besides its own keys at most those that its place brings a new neighbour",
+    ).to.be.lessThan(0.005);
+  });
+});

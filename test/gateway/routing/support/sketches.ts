@@ -1,0 +1,28 @@
+import type { MeasuredStatistics, ReportedStatistics } from "../../../../gateway/routing/types.ts";
+import { addressOf, type ProviderSketch } from "./registry.ts";
+
+/** So many equal providers. */
+export function fleet(
+  count: number,
+  change: (index: number) => Partial<ProviderSketch> = () => ({}),
+): ProviderSketch[] {
+  return Array.from({ length: count }, (_, index) => ({ address: addressOf(index + 1), ...change(index) }));
+}
+
+/** A status with nothing in it but what is said. */
+export function reportOf(change: Partial<ReportedStatistics>): ReportedStatistics {
+  return {
+    lastMeanInputTps: undefined,
+    maxInputTps: undefined,
+    running: undefined,
+    queuedInputTokens: undefined,
+    kvFreeTokens: undefined,
+    clusterId: undefined,
+    ...change,
+  };
+}
+
+/** Measurements of a provider without faults but for what is said. */
+export function measuredOf(change: Partial<MeasuredStatistics>): MeasuredStatistics {
+  return { ttftMs: undefined, outputTps: undefined, successRatio: 1, samples: 10, recentFailures: 0, ...change };
+}
