@@ -28,6 +28,13 @@ export function noCandidateError(modelId: string | undefined, selection: Pick<Se
       },
     );
   }
+  if (reasons.some((reason) => reason === "no_statistic" || reason === "kv_full" || reason === "queue_over_limit")) {
+    return new T4tError(
+      "server_is_overloaded",
+      `No provider of ${quoted(modelId)} reports what the routing strategy goes by. Try again later, or another strategy.`,
+      { retryAfterSeconds: 10 },
+    );
+  }
   const message =
     reasons.length === 0
       ? `The model ${modelId === undefined ? "" : `'${publicMessage(modelId, "?").slice(0, 128)}' `}does not exist or is not offered by any provider.`

@@ -55,6 +55,14 @@ describe("the routing policy file", () => {
     expect(await policyOf(), "a faulty file changes nothing").to.equal("cheapest");
   });
 
+  it("does not call a model unknown because its providers have not been measured yet", async () => {
+    await writeFile(file, JSON.stringify({ default: { name: "pulsar" } }));
+    place = await startTestGateway({ providers: [good], settings: { routingFile: file } });
+    const response = await postJson(`${place.url}/v1/chat/completions`, request);
+    expect(response.status).to.equal(503);
+    expect(await response.text()).to.match(/routing strategy/);
+  });
+
   it("is refused at start with its faults when it cannot be used", async () => {
     await writeFile(file, JSON.stringify({ default: { name: "cheapest", speed: 5 } }));
     const failure: unknown = await startTestGateway({ settings: { routingFile: file } }).catch(
