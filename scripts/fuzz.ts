@@ -1,10 +1,10 @@
 /**
  * npm run fuzz [-- --calls N] [--seed S] [--json]
  *
- * The long campaign over the invariants of test/contracts/solidity: random calls of everybody in several markets, each followed by a
- * check of all rules. Runs at least N calls (10,000,000 unless told otherwise) with forge, which makes many times more calls per
- * second than Hardhat's own runner; `npm test` runs the same invariants with that one. Prints the rate; --json adds a last line of
- * JSON. Exits with 1 when a rule is broken, after printing the shortest calls that break it.
+ * The long campaign over the invariants of test/contracts/invariants: random calls of everybody in several markets, each followed by a
+ * check of all rules. Runs at least N calls (10,000,000 unless told otherwise) with forge. Prints the rate; --json adds a last line of
+ * JSON. Exits with 1 when a rule is broken, after printing the calls that break it. Not part of `npm test`: compiling the handler
+ * takes longer than all other contract tests together.
  */
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
@@ -56,13 +56,13 @@ process.exitCode = await main();
 
 async function main(): Promise<number> {
   if (!existsSync(forge)) {
-    console.error("forge is not installed for this platform: npm test runs the same invariants, for fewer calls");
+    console.error("forge is not installed for this platform");
     return 2;
   }
   writeConfiguration();
   // Compiled apart, so that the rate is that of the calls.
   console.log("compiling ...");
-  const built = await run(["build", "test/contracts/solidity"], (line) => console.log(line));
+  const built = await run(["build", "test/contracts/invariants"], (line) => console.log(line));
   if (built.code !== 0) return 1;
 
   const suites = 2;
@@ -127,7 +127,7 @@ if (process.argv.includes("--version")) {
     path.join(folder, "foundry.toml"),
     `[profile.default]
 src = "contracts"
-test = "test/contracts/solidity"
+test = "test/contracts/invariants"
 out = ${JSON.stringify(path.join(folder, "out"))}
 cache_path = ${JSON.stringify(path.join(folder, "cache"))}
 libs = ["node_modules"]
