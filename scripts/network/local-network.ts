@@ -324,7 +324,13 @@ async function providerEnvironment(
   await mkdir(folder, { recursive: true });
   const endpointsFile = join(folder, "endpoints.json");
   const file = {
-    backends: [{ name: "backend", url: specification.backendUrl ?? place.backendUrl }],
+    backends: [
+      {
+        name: "backend",
+        url: specification.backendUrl ?? place.backendUrl,
+        ...(specification.initialInputTps === undefined ? {} : { initialInputTps: specification.initialInputTps }),
+      },
+    ],
     offerings: specification.offerings.map((offering) => ({
       model: offering.model,
       backend: "backend",

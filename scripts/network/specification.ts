@@ -17,6 +17,8 @@ export interface ProviderSpecification {
   readonly offerings: readonly OfferingSpecification[];
   /** 0 picks a free port. */
   readonly port?: number;
+  /** Input tokens per second that the node reports until it has measured its own. */
+  readonly initialInputTps?: number;
   /** Backend in place of the network's. */
   readonly backendUrl?: string;
   /** More `T4T_` variables of this node. */

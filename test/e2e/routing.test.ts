@@ -1,0 +1,126 @@
+import { expect } from "chai";
+import type { Address } from "viem";
+import { type LocalNetwork, startLocalNetwork } from "../../scripts/network/local-network.ts";
+import { testModel, testOffering } from "../support/network.ts";
+
+const conversations = 12;
+
+describe("routing over four providers", function () {
+  this.timeout(180_000);
+  let network: LocalNetwork;
+  let url: string;
+
+  before(async () => {
+    network = await startLocalNetwork({
+      providers: [1, 2, 3, 4].map((number) => ({
+        name: `provider-${number}`,
+        maxConcurrentJobs: 8,
+        initialInputTps: 1000 * number,
+        offerings: [testOffering(BigInt(number))],
+      })),
+      backend: { engine: "text", models: ["tiny"] },
+      gateways: [
+        {
+          name: "gateway-1",
+          port: 0,
+          env: { T4T_ALLOWED_STRATEGIES: "cheapest,least_inflight,consistent_hash,prefix_hash,pulsar,wait_and_widen" },
+        },
+      ],
+    });
+    url = network.gateways[0]?.url ?? "";
+  });
+
+  after(async () => {
+    await network.stop();
+  });
+
+  /** Asks once and returns who served it. */
+  async function servedBy(body: object, headers: Record<string, string>): Promise<Address> {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify({ messages: [{ role: "user", content: "Hello" }], max_tokens: 4, ...body }),
+    });
+    const text = await response.text();
+    expect(response.status, text).to.equal(200);
+    return response.headers.get("x-t4t-provider") as Address;
+  }
+
+  async function owners(policy: string): Promise<Map<string, Address>> {
+    const result = new Map<string, Address>();
+    for (let conversation = 0; conversation < conversations; conversation += 1) {
+      const key = `conversation-${conversation}`;
+      const headers = { "x-t4t-routing": policy, "x-t4t-affinity-key": key };
+      result.set(key, await servedBy({ model: testModel }, headers));
+    }
+    return result;
+  }
+
+  it("follows the policy that the request names", async () => {
+    const [cheapest] = network.providers;
+    for (let count = 0; count < 4; count += 1) {
+      expect(await servedBy({ model: testModel }, { "x-t4t-routing": "cheapest" })).to.equal(cheapest?.address);
+    }
+    const spread = new Set<string>();
+    for (let count = 0; count < 24; count += 1) {
+      spread.add(await servedBy({ model: testModel }, { "x-t4t-routing": "least_inflight" }));
+    }
+    expect(spread.size, "a weighted draw that always gives the same provider is no draw").to.be.greaterThan(1);
+  });
+
+  it("refuses a policy that the operator has not allowed, and one that does not exist", async () => {
+    for (const policy of ["manual", "fastest"]) {
+      const response = await fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-t4t-routing": policy },
+        body: JSON.stringify({ model: testModel, messages: [{ role: "user", content: "Hello" }] }),
+      });
+      expect(response.status).to.equal(400);
+      expect(((await response.json()) as { error: { param: string } }).error.param).to.equal("x-t4t-routing");
+    }
+  });
+
+  it("serves a request without a model, or for any model, through the wildcard ring and names the model in the answer", async () => {
+    for (const body of [{}, { model: "auto" }]) {
+      const response = await fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-t4t-routing": "consistent_hash", "x-t4t-affinity-key": "k" },
+        body: JSON.stringify({ messages: [{ role: "user", content: "Hello" }], max_tokens: 4, ...body }),
+      });
+      expect(response.status, await response.clone().text()).to.equal(200);
+      expect(response.headers.get("x-t4t-model")).to.equal(testModel);
+    }
+  });
+
+  it("says why it decided when asked", async () => {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-t4t-routing": "cheapest", "x-t4t-debug": "true" },
+      body: JSON.stringify({ model: testModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 4 }),
+    });
+    await response.text();
+    const decision = JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as { policy: string; reason: string };
+    expect(decision.policy).to.equal("cheapest");
+    expect(decision.reason).to.be.a("string").and.not.equal("");
+    const job = await fetch(`${url}/v1/jobs/${response.headers.get("x-t4t-job-id") ?? ""}`);
+    expect(((await job.json()) as { decision: { policy: string } }).decision.policy).to.equal("cheapest");
+  });
+
+  for (const policy of ["consistent_hash", "pulsar"]) {
+    it(`${policy} keeps each conversation on one provider, and moves only its keys when that one leaves`, async () => {
+      const before = await owners(policy);
+      expect(await owners(policy), "a conversation moved without cause").to.deep.equal(before);
+      expect(new Set(before.values()).size).to.be.greaterThan(1);
+      const leaver = network.providers.find(
+        ({ address, child }) => child.running && [...before.values()].includes(address),
+      );
+      if (leaver === undefined) throw new Error("nobody owns a conversation");
+      await leaver.child.stop(10_000);
+      const after = await owners(policy);
+      for (const [key, owner] of before) {
+        if (owner === leaver.address) expect(after.get(key)).to.not.equal(leaver.address);
+        else expect(after.get(key), `${key} moved though its owner stayed`).to.equal(owner);
+      }
+    });
+  }
+});
