@@ -38,15 +38,18 @@ export class ProviderDesk {
     this.#timeoutMs = options.timeoutMs;
   }
 
-  /** Asks for the state of a job; undefined when the provider cannot be asked or does not know it. */
-  async stateOf(endpointText: string, jobId: Hex): Promise<ProviderJobState | undefined> {
+  /**
+   * Asks for the state of a job; undefined when the provider cannot be asked or does not know it.
+   * @param patienceMs Bound of this question where it is shorter than the desk's own.
+   */
+  async stateOf(endpointText: string, jobId: Hex, patienceMs = this.#timeoutMs): Promise<ProviderJobState | undefined> {
     const endpoint = parseEndpoint(endpointText, this.#allowPrivate);
     if (typeof endpoint === "string") return undefined;
     try {
       const { status, text } = await exchangeShort(this.#connections.poolFor(endpoint.origin), {
         method: "GET",
         path: `${endpoint.basePath}/v1/jobs/${jobId}`,
-        timeoutMs: this.#timeoutMs,
+        timeoutMs: Math.min(patienceMs, this.#timeoutMs),
       });
       if (status !== 200) return undefined;
       const json: unknown = JSON.parse(text);

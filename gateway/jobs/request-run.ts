@@ -68,6 +68,8 @@ class RequestRun {
   /** Ms from the first content to the end of the newest answer. */
   #generatingMs: number | undefined;
   readonly #busyRefusals = new Map<Address, number>();
+  /** The first provider that called the request itself wrong: believed only when a second one says so too. */
+  #rejection: { readonly lease: Lease; readonly durationMs: number } | undefined;
 
   constructor(context: RequestContext, request: JobRequest, record: JobRecord, sink: AnswerSink, signal: AbortSignal) {
     this.#context = context;
@@ -96,6 +98,8 @@ class RequestRun {
           : new T4tError("internal_error", "The gateway failed to handle the request.", { cause: error }),
       );
     } finally {
+      // Nobody else answered it: the word of the one stands, and costs it nothing.
+      this.#endRejection("caller");
       this.#record.active = false;
       // A request that nobody was asked for leaves nothing to remember, and may come by the thousand.
       if (this.#record.document.attempts.length > 0 || this.#record.document.source === "jobs") {
@@ -145,7 +149,7 @@ class RequestRun {
       default:
         // A request that nobody could serve any better than the one that failed is told of the failure, not of the line.
         return this.#fail(
-          outcome.kind === "timeout" && this.#leftMs <= 0
+          this.#rejection !== undefined || (outcome.kind === "timeout" && this.#leftMs <= 0)
             ? (this.#failure ?? deadlineError())
             : waitError(outcome, this.#request.completion.modelId),
         );
@@ -155,7 +159,9 @@ class RequestRun {
   async #capacity(): Promise<WaitOutcome<Grant>> {
     const { lines, observer } = this.#context;
     const { completion, sequence, waitLimitMs } = this.#request;
-    const limitMs = Math.min(waitLimitMs, this.#waitedMs + Math.max(0, this.#leftMs));
+    // A second opinion is asked of a provider that is free, and never waited for.
+    const limitMs =
+      this.#rejection === undefined ? Math.min(waitLimitMs, this.#waitedMs + Math.max(0, this.#leftMs)) : 0;
     const outcome = await lines.enter({
       line: completion.modelId ?? anyModelLine,
       sequence,
@@ -310,6 +316,11 @@ class RequestRun {
       leftMs: this.#leftMs,
       chunkId: this.#sink.chunkId,
       signal: this.#signal,
+    }).catch((error: unknown): never => {
+      // Our own fault: the provider was never asked, so it neither counts as loaded nor keeps the job.
+      lease.end({ outcome: "aborted", durationMs: 0 });
+      this.#record.updateAttempt(jobId, { state: "abandoned" });
+      throw error;
     });
     this.#record.updateAttempt(jobId, { sent: true, requestHash });
     const sentAt = clock.monotonic();
@@ -364,6 +375,7 @@ class RequestRun {
     const bounds = this.#boundsAt(candidate);
     switch (result.kind) {
       case "delivered": {
+        this.#endRejection("fault");
         if (result.body !== undefined) this.#sink.answer(this.#head(jobId, candidate), result.body);
         const usage = await this.#context.settlement.delivered(this.#record, jobId, {
           signers: this.#signers(candidate.provider),
@@ -436,9 +448,14 @@ class RequestRun {
     const { provider } = candidate;
     switch (refusal.kind) {
       case "rejected":
-        lease.end({ outcome: "caller", durationMs });
-        this.#record.updateAttempt(jobId, { state: "abandoned" });
-        return this.#fail(rejectedError(refusal));
+        this.#failure = rejectedError(refusal);
+        if (this.#rejection !== undefined) {
+          lease.end({ outcome: "caller", durationMs });
+          this.#record.updateAttempt(jobId, { state: "abandoned" });
+          return this.#fail(this.#failure);
+        }
+        this.#rejection = { lease, durationMs };
+        return this.#providerFailed(jobId, provider, refusal.code, false);
       case "busy": {
         lease.end({ outcome: "busy", durationMs });
         const times = (this.#busyRefusals.get(provider) ?? 0) + 1;
@@ -460,6 +477,12 @@ class RequestRun {
         this.#failure = providerFaultError(refusal.code, refusal.code === "backend_timeout", false);
         return this.#providerFailed(jobId, provider, refusal.code, false);
     }
+  }
+
+  /** Whether the provider that rejected the request was right shows when another one has, or has not, answered it. */
+  #endRejection(outcome: "caller" | "fault"): void {
+    this.#rejection?.lease.end({ outcome, durationMs: this.#rejection.durationMs });
+    this.#rejection = undefined;
   }
 
   /** This provider will not answer; its job is given up and another one is tried. */

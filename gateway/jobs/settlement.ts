@@ -34,6 +34,8 @@ const partPausesMs: readonly number[] = [50, 200, 500, 1000, 2000, 4000];
 /** The same for a receipt that could not be handed over. */
 const receiptPausesMs: readonly number[] = [100, 500, 2000];
 
+/** Ms in which a provider must say that it works on a job: its silence holds up a client. */
+const probePatienceMs = 2500;
 /** A provider's words for a job whose answer is, or was just, being made. */
 const workingStates: ReadonlySet<string> = new Set(["accepted", "delivered", "receipted", "settling", "settled"]);
 
@@ -84,7 +86,7 @@ export class Settlement {
 
   /** Whether a provider says that it has the job in hand. */
   async isWorking(endpoint: string, jobId: Hex): Promise<boolean> {
-    const state = await this.#options.desk.stateOf(endpoint, jobId);
+    const state = await this.#options.desk.stateOf(endpoint, jobId, probePatienceMs);
     return state !== undefined && workingStates.has(state.status);
   }
 

@@ -221,20 +221,39 @@ describe("a request", () => {
       );
     });
 
-    it("is told of the provider's refusal of the request itself, cleaned, and of no second provider", async () => {
+    it("is told of the refusal of the request itself, cleaned, once a second provider says the same", async () => {
       const refusal = jsonAnswer(400, {
         error: {
           code: "backend_rejected",
           message: "bad <b>temperature</b> at http://10.1.2.3:9/x with sk-1234567890",
         },
       });
-      place = await startTestGateway({ providers: [() => refusal, goodAnswer] });
+      place = await startTestGateway({ providers: [() => refusal, () => refusal, goodAnswer] });
       const response = await chat(plain);
       expect(response.status).to.equal(400);
       const error = await errorOf(response);
       expect(error.code).to.equal("upstream_rejected");
       expect(error.message).to.equal("bad temperature at [address] with [key]");
-      expect(place.providers[1]?.completions).to.have.length(0);
+      expect(place.providers[2]?.completions, "two are enough to believe").to.have.length(0);
+    });
+
+    it("is served by a second provider when the word of the first alone calls it wrong, and that one is to blame", async () => {
+      place = await startTestGateway({ providers: [() => errorAnswer(400, "backend_rejected"), goodAnswer] });
+      const response = await chat(plain);
+      expect(response.status).to.equal(200);
+      const metrics = await (await fetch(`${place.url}/metrics`)).text();
+      expect(metrics).to.not.include(
+        `t4t_provider_recent_failures{provider="${place.providers[0]?.address ?? ""}",model="${scriptedModel}"} 0\n`,
+      );
+    });
+
+    it("is told of the refusal at once when there is no second provider to ask", async () => {
+      place = await startTestGateway({ providers: [() => errorAnswer(400, "backend_rejected")] });
+      expect((await chat(plain)).status).to.equal(400);
+      const metrics = await (await fetch(`${place.url}/metrics`)).text();
+      expect(metrics).to.include(
+        `t4t_provider_recent_failures{provider="${place.providers[0]?.address ?? ""}",model="${scriptedModel}"} 0\n`,
+      );
     });
 
     it("hears a refusal that comes inside a stream as a plain 400", async () => {
@@ -243,7 +262,7 @@ describe("a request", () => {
         chunk(frame(JSON.stringify({ error: { code: "backend_rejected", message: "no such tool" } }))),
         end,
       ]);
-      place = await startTestGateway({ providers: [script, good] });
+      place = await startTestGateway({ providers: [script, script] });
       const response = await chat(streamed);
       expect(response.status).to.equal(400);
       expect((await errorOf(response)).message).to.equal("no such tool");
