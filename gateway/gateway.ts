@@ -6,6 +6,7 @@ import type { Address, LocalAccount } from "viem";
 import type { Published, RegistryDelta } from "../chain/registry-index/types.ts";
 import type { Clock, Random } from "../protocol/clock.ts";
 import { T4tError } from "../protocol/errors.ts";
+import { listenError } from "../protocol/listen-fault.ts";
 import type { MessageDomain } from "../protocol/messages.ts";
 import { accountFromKey } from "../protocol/signing.ts";
 import type { Journal } from "../store/journal.ts";
@@ -228,7 +229,7 @@ export class Gateway {
       handlers: this.#handlers(),
       mintRequestId: () => `req_${randomBytes(12).toString("hex")}`,
       onAnswer: (exchange, route, error, tookMs) => this.#answered(exchange, route, error, tookMs),
-    });
+    }).catch(listenFailed(settings.host, settings.port, "T4T_GATEWAY_PORT"));
     if (settings.metricsPort !== undefined) this.#metricsServer = await this.#openMetricsServer(settings.metricsPort);
     const open = openChain ?? (async (options: GatewayChainOptions) => await GatewayChain.open(options));
     this.#chain = await open({
@@ -441,7 +442,7 @@ export class Gateway {
       },
       mintRequestId: () => `req_${randomBytes(12).toString("hex")}`,
       onAnswer: () => undefined,
-    });
+    }).catch(listenFailed("127.0.0.1", port, "T4T_METRICS_PORT"));
   }
 
   #answered(
@@ -556,6 +557,12 @@ export class Gateway {
     this.#metrics.fault(where);
     this.#parts.logger.error({ where, error: describeError(error) }, "a fault");
   }
+}
+
+function listenFailed(host: string, port: number, portVariable: string): (error: unknown) => never {
+  return (error) => {
+    throw listenError(error, { host, port, hostVariable: "T4T_GATEWAY_HOST", portVariable });
+  };
 }
 
 /** The strategies that requests may run under: of the policy file, or of the variables. */

@@ -68,7 +68,10 @@ export class Janitor {
   /** Takes what earlier processes left as given up by their clients, and starts to look. */
   start(): void {
     for (const record of this.#options.store.open()) {
-      if (!record.active) adopt(record, this.#options.clock.now());
+      if (record.active) continue;
+      adopt(record, this.#options.clock.now());
+      // Its end may have passed while nobody listened: the index does not tell it again.
+      for (const { jobId, state } of record.document.attempts) if (!isTerminalState(state)) this.#lookOf(jobId);
     }
     this.#schedule();
   }

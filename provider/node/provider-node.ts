@@ -5,6 +5,7 @@ import { backoffDelay } from "../../chain/backoff.ts";
 import { type ChainConnection, openChain } from "../../chain/rpc.ts";
 import { WrongChainError } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
+import { listenError } from "../../protocol/listen-fault.ts";
 import type { Journal } from "../../store/journal.ts";
 import { openSqliteJournal } from "../../store/sqlite-journal.ts";
 import { Admission } from "../admission/admission.ts";
@@ -196,7 +197,10 @@ export class ProviderNode {
     for (const { config, health } of this.#backends.all()) {
       if (health.isDown) log.warn("a backend does not work yet", { backend: config.name, reason: health.reason });
     }
-    this.#server = await openServer(settings.host, settings.port, this.#handlers());
+    const { host, port } = settings;
+    this.#server = await openServer(host, port, this.#handlers()).catch((error: unknown) => {
+      throw listenError(error, { host, port, hostVariable: "T4T_PROVIDER_HOST", portVariable: "T4T_PROVIDER_PORT" });
+    });
     this.#endpoint = settings.endpoint ?? this.url;
   }
 

@@ -45,6 +45,8 @@ export async function relayStream(options: RelayOptions): Promise<RelayEnd> {
   let over = false;
 
   let isCorked = false;
+  // A corked response tells only what it holds itself: whether the gateway keeps up is known by the connection alone.
+  const { socket } = response;
   const pass = (bytes: Buffer): boolean => {
     hasher.update(bytes);
     // What came in one packet leaves in one: blocks that arrive together would each cost a system call.
@@ -56,7 +58,8 @@ export async function relayStream(options: RelayOptions): Promise<RelayEnd> {
         response.uncork();
       });
     }
-    return response.write(bytes);
+    response.write(bytes);
+    return socket?.writableNeedDrain !== true;
   };
   const meterBlocks = (bytes: Buffer): void => {
     for (const frame of splitter.push(bytes)) {
@@ -84,10 +87,10 @@ export async function relayStream(options: RelayOptions): Promise<RelayEnd> {
       over = true;
       backendSilence.stop();
       gatewaySilence.stop();
-      response.off("drain", onDrain);
+      socket?.off("drain", onDrain);
       resolve(end);
     };
-    response.on("drain", onDrain);
+    socket?.on("drain", onDrain);
     body.on("data", (bytes: Buffer) => {
       if (over) return;
       if (isFirst) {
