@@ -18,6 +18,8 @@ export interface ExclusionInput {
   /** Left out for what only this moment knows. */
   readonly met: ReadonlyMap<Address, { readonly reason: ExclusionReason; readonly candidate: Candidate }>;
   readonly byPolicy: readonly Exclusion[];
+  /** Whether the gateway refuses a provider's endpoint. */
+  readonly isRefused: (provider: Address) => boolean;
   /** Providers that a manual policy does not allow. */
   readonly otherThanManual: number;
   /** Greatest number of entries of each list. */
@@ -56,6 +58,12 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
       if (busy.length >= listed) break;
       const candidate = limits.best(member);
       if (candidate === undefined || input.request.tried.has(candidate.provider)) continue;
+      if (input.isRefused(candidate.provider)) {
+        // Nobody waits for a slot at an endpoint that will not be called.
+        busyCount -= 1;
+        tally.add(candidate.provider, "endpoint_refused");
+        continue;
+      }
       busy.push(candidate);
       tally.list(candidate.provider, "at_capacity");
     }
@@ -114,7 +122,8 @@ function* triedAndFull({ snapshot, pool, limits, request }: ExclusionInput): Ite
   if (pool.at("full").size === 0) return;
   for (const provider of request.tried) {
     const placed = placedIn(snapshot, snapshot.provider(provider), request.modelId);
-    const candidate = placed?.place === "full" ? limits.best(placed.member) : undefined;
+    if (placed?.place !== "full" || pool.at("full").get(placed.member) === undefined) continue;
+    const candidate = limits.best(placed.member);
     if (candidate !== undefined) yield candidate;
   }
 }

@@ -4,7 +4,6 @@ import { describeExclusions } from "./exclusions.ts";
 import { FreePool } from "./pool/free-pool.ts";
 import { Limits } from "./pool/limits.ts";
 import { narrowToOne } from "./pool/one-provider.ts";
-import type { Pool } from "./pool/pool.ts";
 import type { RoutingState } from "./state.ts";
 import {
   type LiveStatistics,
@@ -35,20 +34,31 @@ export function select(
   nowMs: number,
   random: Random,
 ): Selection {
+  const input = { published, request, policy, statistics, nowMs, random };
+  const selection = selectAmong(input, false);
+  // Providers that fail most requests are better than none, but not better than a short wait for a good one.
+  const isLeftToSuspects = selection.verdict === "none" && selection.excludedCounts.suspect !== undefined;
+  return isLeftToSuspects ? selectAmong(input, true) : selection;
+}
+
+interface SelectInput {
+  readonly published: Published<RoutingState>;
+  readonly request: RoutingRequest;
+  readonly policy: Policy;
+  readonly statistics: LiveStatistics;
+  readonly nowMs: number;
+  readonly random: Random;
+}
+
+function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
+  const { published, request, policy, statistics, nowMs, random } = input;
   const { snapshot, derived } = published;
   const whole = derived.pool(request.modelId);
   if (whole === undefined) return emptySelection(policy, snapshot.version);
   const pool = policy.only === undefined ? whole : narrowToOne(snapshot, request.modelId, policy.only);
   const limits = new Limits(request);
-  const rankAmong = (among: FreePool): Ranking =>
-    among.size === 0 ? nobody : policy.rank({ request, pool: among, published, statistics, nowMs, random });
-  let free = new FreePool(pool, snapshot, request, limits, statistics, random);
-  let ranking = rankAmong(free);
-  if (isLeftToSuspects(ranking, free, pool)) {
-    // A broken provider is better than none, but not better than a short wait for a good one.
-    free = new FreePool(pool, snapshot, request, limits, statistics, random, true);
-    ranking = rankAmong(free);
-  }
+  const free = new FreePool(pool, snapshot, request, limits, statistics, random, allowSuspects);
+  const ranking = free.size === 0 ? nobody : policy.rank({ request, pool: free, published, statistics, nowMs, random });
   const ready = ranking.ranked.length > 0;
   const left = describeExclusions({
     snapshot,
@@ -57,6 +67,7 @@ export function select(
     request,
     met: free.met,
     byPolicy: ranking.excluded,
+    isRefused: (provider) => statistics.endpointRefused?.(provider) === true,
     otherThanManual: whole.size - pool.size,
     // Who was left out matters most to a request that waits or fails.
     listed: ready ? 8 : maxListed,
@@ -75,13 +86,6 @@ export function select(
     ...(ranking.scores === undefined ? {} : { scores: ranking.scores }),
     version: snapshot.version,
   };
-}
-
-/** Whether the providers that fail most requests are all there is: nobody else is free, full or waited for. */
-function isLeftToSuspects(ranking: Ranking, free: FreePool, pool: Pool): boolean {
-  if (ranking.ranked.length > 0 || ranking.wait || pool.at("full").size > 0) return false;
-  const reasons = [...free.met.values()].map(({ reason }) => reason);
-  return reasons.includes("suspect") && !reasons.includes("at_capacity");
 }
 
 function emptySelection(policy: Policy, version: number): Selection {
