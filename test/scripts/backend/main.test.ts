@@ -10,7 +10,9 @@ import { expect } from "chai";
 import { MainOptionsError, readMainOptions } from "../../../scripts/backend/main-options.ts";
 
 function start(args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, ["scripts/backend/main.ts", ...args], { env: { PATH: process.env.PATH, ...env } });
+  const child = spawn(process.execPath, ["scripts/backend/main.ts", ...args], {
+    env: { PATH: process.env.PATH, ...env },
+  });
   const exited = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>;
   return { child, exited, stderr: text(child.stderr) };
 }
