@@ -37,7 +37,8 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy 
       const walk = new PulsarWalk(input, ranking, settings);
       const answer = walkBands(input, walk, settings);
       for (const provider of ranking.unweighted) walk.excluded.push({ provider, reason: "no_statistic" });
-      return answer;
+      // Who has not reported yet is followed and will: that is no reason to say that nobody serves the model.
+      return { ...answer, wait: answer.ranked.length === 0 && (answer.wait || walk.excluded.length > 0) };
     },
   };
 }

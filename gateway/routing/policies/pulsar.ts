@@ -21,7 +21,8 @@ export function pulsarPolicy(settings: PulsarSettings): Policy {
       return {
         ranked: chosen.map(({ candidate }) => candidate),
         reason: reasonOf(chosen[0]?.rank, input.request.affinityKey),
-        wait: false,
+        // Who has not reported yet is followed and will: that is no reason to say that nobody serves the model.
+        wait: chosen.length === 0 && walk.excluded.length > 0,
         excluded: walk.excluded,
         scores: new Map(chosen.map(({ candidate, score }) => [candidate.provider, score])),
       };
