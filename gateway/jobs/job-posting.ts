@@ -7,6 +7,9 @@ import type { JobRecord } from "./job-record.ts";
 import type { JobRequest } from "./job-request.ts";
 import type { RequestContext } from "./request-context.ts";
 
+/** Ms in which a post must reach the chain's node: an outage of the RPC is told to the client instead of waited out. */
+const longestSendMs = 30_000;
+
 /** How one post went, and under which id. */
 export interface Posted {
   readonly outcome: PostOutcome;
@@ -76,7 +79,8 @@ export class JobPosting {
       // What is about to be sent must be known after a crash.
       await this.#parts.record.save();
       this.#undecided = true;
-      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs: Math.max(1, this.#parts.leftMs()) });
+      const sendWithinMs = clamp(this.#parts.leftMs(), 1, longestSendMs);
+      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs });
       this.#undecided = false;
       if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
         deadlineCorrected = true;
