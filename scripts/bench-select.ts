@@ -100,20 +100,20 @@ function frozen(snapshot: RegistrySnapshot, changed: Address, before: ProviderRe
   return { ...snapshot, provider: (address) => (address === changed ? before : snapshot.provider(address)) };
 }
 
-function fill(statistics: RoutingStatistics, addresses: readonly Address[], random: Random): void {
-  for (const address of addresses) {
+function fill(statistics: RoutingStatistics, records: ReadonlyMap<Address, ProviderRecord>, random: Random): void {
+  for (const [address, { openJobs, maxConcurrentJobs }] of records) {
     const mean = 500 + random() * 8000;
     statistics.report(address, {
       provider: address,
       issuedAt: 1,
       draining: false,
-      maxConcurrentJobs: 8,
-      running: Math.floor(random() * 4),
+      maxConcurrentJobs,
+      running: openJobs,
       models: [
         {
           model,
           generation: "g",
-          running: Math.floor(random() * 4),
+          running: openJobs,
           lastMeanInputTps: mean,
           maxInputTps: mean * (1 + random()),
           queuedInputTokens: Math.floor(random() * 2000),
@@ -125,7 +125,7 @@ function fill(statistics: RoutingStatistics, addresses: readonly Address[], rand
       const lease = statistics.acquire(address, 1, model);
       lease.end({ outcome: random() < 0.97 ? "success" : "fault", ttftMs: 100 + random() * 900, durationMs: 3000 });
     }
-    if (random() < Math.min(0.2, 2000 / addresses.length)) statistics.acquire(address, 1, model);
+    if (random() < Math.min(0.2, 2000 / records.size)) statistics.acquire(address, 1, model);
   }
 }
 
@@ -263,7 +263,7 @@ function main(): void {
     );
     joins.push({ providers: count, ms: Math.round(performance.now() - start) });
     const statistics = new RoutingStatistics({ clock: { monotonic: () => 0 } });
-    fill(statistics, addresses, random);
+    fill(statistics, registry.records, random);
     for (const [label, config, keys] of configs) rows.push(measure(label, config, keys, state, statistics, options));
     changes.push(...measureChanges(registry, state, addresses));
   }

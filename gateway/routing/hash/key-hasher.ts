@@ -3,8 +3,8 @@ import { CommonPrefixHash, xxh3 } from "./xxh3.ts";
 const encoder = new TextEncoder();
 const lengthBytes = 4;
 const seedBytes = 8;
-/** Room for a last field without growing: longer than any address. */
-const spare = 64;
+/** Room for a last field without growing: an address at three bytes a character. */
+const spare = 144;
 
 /**
  * Hashes length-tagged fields: the seed as 8 bytes little-endian, then each text as UTF-8, every field behind its length in 4 bytes

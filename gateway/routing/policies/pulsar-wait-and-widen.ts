@@ -20,7 +20,7 @@ export interface PulsarWidenSettings extends PulsarSettings, WidenSettings {
 /** Clusters walked in bands of 1, 2, 4, 8, 16 and 32. */
 const mostBands = 6;
 /** Once a band has a choice, later bands are only for the case that it fails: no more than give so many in all. */
-const enoughRanked = 4;
+const enoughRanked = 2;
 
 /**
  * Walks the Pulsar ranking in disjoint bands of 1, 2, 4, 8, ... and applies wait-and-widen inside each; the first band with a choice

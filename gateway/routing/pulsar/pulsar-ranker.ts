@@ -32,7 +32,7 @@ const neighbours = 24;
 /** Neighbours looked at for one window before it is taken as it is: most may not report the statistic. */
 const mostLookedAt = 512;
 /** Best clusters kept of a ranking; more are worked out when all of these are of no use. */
-const kept = 16;
+const kept = 24;
 
 /** A cluster with its score for one key. */
 export interface ScoredCluster {
@@ -85,14 +85,11 @@ export class PulsarRanker {
     const table = this.#tableOf(input, ring, model);
     const cacheKey = `${model.length} ${model} ${key}`;
     const known = affinityKey === undefined ? undefined : this.#rankings.get(cacheKey);
-    if (known?.table === table) return new WholeRanking(table, known.best, () => this.#scored(table, model, key));
-    const all = this.#scored(table, model, key);
-    if (affinityKey !== undefined) this.#rankings.set(cacheKey, { table, best: all.slice(0, kept) });
-    return new WholeRanking(table, all, () => all);
-  }
-
-  #scored(table: WeightTable, model: string, key: string): ScoredCluster[] {
-    return scored(table.clusters, new KeyHasher(this.#settings.seed, model, key));
+    const hasher = () => new KeyHasher(this.#settings.seed, model, key);
+    if (known?.table === table) return new WholeRanking(table, known.best, hasher);
+    const best = bestOf(table.clusters, hasher(), kept);
+    if (affinityKey !== undefined) this.#rankings.set(cacheKey, { table, best });
+    return new WholeRanking(table, best, hasher);
   }
 
   /** A large ring: cached while neither ring nor any weight of the model has changed. */
@@ -142,22 +139,50 @@ function modelsOf(input: PolicyInput): (provider: Address) => readonly string[] 
   return (provider) => [...(input.published.snapshot.provider(provider)?.offerings.keys() ?? [])].toSorted();
 }
 
-function scored(clusters: readonly Cluster[], hasher: KeyHasher): ScoredCluster[] {
+/** Whether a cluster with a score comes before another: greater scores first, ties by cluster id. */
+function isBetter(a: Cluster, aScore: number, b: Cluster, bScore: number): boolean {
+  return aScore === bScore ? a.id < b.id : aScore > bScore;
+}
+
+/**
+ * The best clusters for a key, best first. Kept in order while they are found: of a thousand only a few dozen ever enter a list of
+ * sixteen, which costs less than to sort them all.
+ */
+function bestOf(clusters: readonly Cluster[], hasher: KeyHasher, count: number): ScoredCluster[] {
+  const best: Cluster[] = [];
+  const scores: number[] = [];
+  for (const cluster of clusters) {
+    const score = rendezvousScore(cluster.weight, hasher.unit(cluster.id));
+    let at = best.length;
+    while (at > 0 && isBetter(cluster, score, best[at - 1] as Cluster, scores[at - 1] as number)) at -= 1;
+    if (at >= count) continue;
+    best.splice(at, 0, cluster);
+    scores.splice(at, 0, score);
+    if (best.length > count) {
+      best.pop();
+      scores.pop();
+    }
+  }
+  return best.map((cluster, index) => ({ cluster, score: scores[index] as number }));
+}
+
+/** All clusters in order, for the rare case that the best are of no use. */
+function allOf(clusters: readonly Cluster[], hasher: KeyHasher): ScoredCluster[] {
   return clusters
     .map((cluster) => ({ cluster, score: rendezvousScore(cluster.weight, hasher.unit(cluster.id)) }))
-    .toSorted((a, b) => b.score - a.score || (a.cluster.id < b.cluster.id ? -1 : 1));
+    .toSorted((a, b) => (isBetter(a.cluster, a.score, b.cluster, b.score) ? -1 : 1));
 }
 
 /** All members of a ring of moderate size, of which a cached ranking may hold only the best. */
 class WholeRanking implements PulsarRanking {
   readonly #table: WeightTable;
-  readonly #rescore: () => readonly ScoredCluster[];
+  readonly #hasher: () => KeyHasher;
   #known: readonly ScoredCluster[];
 
-  constructor(table: WeightTable, known: readonly ScoredCluster[], rescore: () => readonly ScoredCluster[]) {
+  constructor(table: WeightTable, known: readonly ScoredCluster[], hasher: () => KeyHasher) {
     this.#table = table;
     this.#known = known;
-    this.#rescore = rescore;
+    this.#hasher = hasher;
   }
 
   get unweighted(): readonly Address[] {
@@ -165,7 +190,9 @@ class WholeRanking implements PulsarRanking {
   }
 
   at(rank: number): ScoredCluster | undefined {
-    if (rank >= this.#known.length && this.#known.length < this.#table.clusters.length) this.#known = this.#rescore();
+    const { clusters } = this.#table;
+    if (rank >= this.#known.length && this.#known.length < clusters.length)
+      this.#known = allOf(clusters, this.#hasher());
     return this.#known[rank];
   }
 }
@@ -228,7 +255,7 @@ class NeighbourRanking implements PulsarRanking {
       else weighted.push(own);
     }
     if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
-    this.#known = [...this.#known, ...scored(clustersOf(weighted, this.#statistic), hasher)];
+    this.#known = [...this.#known, ...bestOf(clustersOf(weighted, this.#statistic), hasher, neighbours)];
   }
 
   /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */

@@ -48,7 +48,7 @@ export class SimGateway {
   readonly #roundTripMs: (backend: Backend) => number;
   /** The statistics as selection sees them. */
   readonly #known: LiveStatistics;
-  #line: Running[] = [];
+  readonly #line: Running[] = [];
   #polling = false;
 
   constructor(
@@ -210,23 +210,20 @@ export class SimGateway {
 
   /** Asks those at the head of the line again; who still waits keeps its place. */
   #wake(): void {
-    if (this.#line.length === 0) return;
     const line = this.#line;
-    this.#line = [];
-    const kept: Running[] = [];
+    let index = 0;
     let asked = 0;
-    for (const running of line) {
-      if (running.over) continue;
-      if (asked >= this.#config.askedPerWake) {
-        kept.push(running);
+    while (index < line.length && asked < this.#config.askedPerWake) {
+      const running = line[index] as Running;
+      const selection = running.over ? undefined : this.#select(running);
+      if (selection !== undefined) asked += 1;
+      if (selection?.verdict === "busy" || selection?.verdict === "none") {
+        index += 1;
         continue;
       }
-      asked += 1;
-      const selection = this.#select(running);
-      if (selection.verdict === "ready") this.#attempt(running, selection.ranked);
-      else kept.push(running);
+      line.splice(index, 1);
+      if (selection !== undefined) this.#attempt(running, selection.ranked);
     }
-    this.#line = [...kept, ...this.#line];
   }
 
   #poll(): void {
