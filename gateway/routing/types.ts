@@ -71,6 +71,8 @@ export interface LiveStatistics {
   modelInFlight?(provider: Address, modelId: string): number;
   /** The same over all providers, of one model or (undefined) of all; absent: the sum is taken over the members asked about. */
   totalInFlight?(modelId: string | undefined): number;
+  /** Prompt tokens of this gateway's streams that have no first token yet: what a provider's next status will show as queued. */
+  pendingInputTokens?(provider: Address, modelId: string): number;
   /** Posts of this gateway that are not yet in the index's `openJobs`. */
   unconfirmedPosts(provider: Address): number;
   /**

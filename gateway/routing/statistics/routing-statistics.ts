@@ -6,6 +6,7 @@ import type { LiveStatistics, MeasuredStatistics, ReportedStatistics, WeightStat
 import { DecayedMean } from "./decayed.ts";
 import { Loads, type LoadTicket } from "./loads.ts";
 import { defaultHalfLives, type OutcomeHalfLives, Outcomes, type StreamEnd } from "./outcomes.ts";
+import { PendingInput } from "./pending-input.ts";
 import { type PostHandle, Posts } from "./posts.ts";
 import { type ReportedModel, ReportedTable } from "./reported.ts";
 
@@ -41,6 +42,7 @@ export class RoutingStatistics implements LiveStatistics {
   readonly #maxRemembered: number;
   readonly #loads = new Loads();
   readonly #posts = new Posts();
+  readonly #pending = new PendingInput();
   readonly #reported: ReportedTable;
   /** Least recently used provider first. */
   readonly #outcomes = new Map<Address, Map<string, Outcomes>>();
@@ -55,11 +57,15 @@ export class RoutingStatistics implements LiveStatistics {
     this.#reported = new ReportedTable(options.statusStaleAfterMs ?? 30_000);
   }
 
-  /** Counts a stream at a provider until the lease ends. Take it before posting; `generation` is the candidate's. */
-  acquire(provider: Address, generation: number, modelId: string): Lease {
+  /**
+   * Counts a stream at a provider until the lease ends. Take it before posting; `generation` is the candidate's.
+   * @param inputTokens Likely prompt tokens: they count as queued at the provider until the first token, before its status can say so.
+   */
+  acquire(provider: Address, generation: number, modelId: string, inputTokens = 0): Lease {
     this.#leases += 1;
     const id = `lease-${this.#leases}`;
     const ticket: LoadTicket = this.#loads.take(provider, generation, modelId);
+    const leaveQueue = this.#pending.add(provider, modelId, inputTokens);
     let firstTokenMs: number | undefined;
     return {
       id,
@@ -67,10 +73,12 @@ export class RoutingStatistics implements LiveStatistics {
       generation,
       modelId,
       firstToken: (ttftMs) => {
+        leaveQueue();
         firstTokenMs ??= ttftMs;
       },
       end: (end) => {
         if (!ticket.release()) return false;
+        leaveQueue();
         const ttftMs = end.ttftMs ?? firstTokenMs;
         this.#outcomesOf(provider, modelId).record(
           ttftMs === undefined ? end : { ...end, ttftMs },
@@ -137,6 +145,10 @@ export class RoutingStatistics implements LiveStatistics {
 
   totalInFlight(modelId: string | undefined): number {
     return this.#loads.total(modelId);
+  }
+
+  pendingInputTokens(provider: Address, modelId: string): number {
+    return this.#pending.of(provider, modelId);
   }
 
   unconfirmedPosts(provider: Address): number {

@@ -12,7 +12,8 @@ export interface Estimate {
 }
 
 /**
- * `queueMs = 1000 queuedInputTokens / mean`, `prefillMs = 1000 inputTokens / mean`, `ttft = rtt + queueMs + prefillMs`. A provider that
+ * `queueMs = 1000 queuedInputTokens / mean`, `prefillMs = 1000 inputTokens / mean`, `ttft = rtt + queueMs + prefillMs`. What this gateway has
+ * sent since the last status counts as queued, too: else everything would run to the provider that was fastest a second ago. A provider that
  * does not report its mean is judged by what this gateway measured there, and before that by its round trip alone: it is tried once and
  * then known, so silence gains nothing.
  */
@@ -26,7 +27,8 @@ export function estimate(candidate: Candidate, request: RoutingRequest, statisti
     const measured = statistics.measured(provider, modelId)?.ttftMs;
     return { candidate, queueMs: undefined, ttftMs: measured ?? roundTripMs, running };
   }
-  const queueMs = (1000 * (reported?.queuedInputTokens ?? 0)) / mean;
+  const queued = Math.max(reported?.queuedInputTokens ?? 0, statistics.pendingInputTokens?.(provider, modelId) ?? 0);
+  const queueMs = (1000 * queued) / mean;
   const prefillMs = (1000 * request.inputTokens) / mean;
   return { candidate, queueMs, ttftMs: roundTripMs + queueMs + prefillMs, running };
 }

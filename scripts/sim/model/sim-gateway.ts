@@ -148,7 +148,12 @@ export class SimGateway {
     running.tried.add(candidate.provider);
     const backend = this.#backends.get(candidate.provider) as Backend;
     const oneWayMs = this.#roundTripMs(backend) / 2;
-    const lease = this.statistics.acquire(candidate.provider, candidate.generation, candidate.modelId);
+    const lease = this.statistics.acquire(
+      candidate.provider,
+      candidate.generation,
+      candidate.modelId,
+      running.request.inputTokens,
+    );
     const post = this.statistics.openPost(candidate.provider);
     const startMs = this.#simulator.now();
     const since = () => this.#simulator.now() - startMs;
@@ -173,6 +178,7 @@ export class SimGateway {
             if (running.over) return;
             running.over = true;
             ttftMs = since();
+            lease.firstToken(ttftMs);
             this.#recorder.firstToken(running.request, this.#simulator.now(), cachedTokens, candidate.provider);
           });
         },

@@ -14,7 +14,7 @@ import { atMost, type Scenario } from "./scenario.ts";
 
 const sizes = [8, 64, 1000];
 const keysLooked = 20_000;
-/** Streams open per member when loads are compared. */
+/** Streams open per member when loads are compared; a multiple of 4, so that 1.25 times the mean is a whole number. */
 const streamsPerMember = 100;
 
 interface Figures {
@@ -38,7 +38,7 @@ export const ringShares: Scenario = (options) => {
   const bySize = sizes.map((size) => {
     options.log(`${size} members`);
     return options.seeds.map((seed) =>
-      figuresOf(size, seed, Math.max(2, Math.round(streamsPerMember * options.scale))),
+      figuresOf(size, seed, 4 * Math.max(1, Math.round((streamsPerMember * options.scale) / 4))),
     );
   });
   const names: readonly (readonly [keyof Figures, string])[] = [

@@ -14,7 +14,10 @@ const backendCount = 8;
 const policies: readonly (readonly [string, PolicyConfig])[] = [
   ["pulsar, maximum", { name: "pulsar" }],
   ["pulsar, mean", { name: "pulsar", rendezvous_weight: "last-mean-input-tps" }],
-  ["pulsar + widen, maximum", { name: "pulsar_wait_and_widen", queue_limit_floor_ms: 500, queue_limit_ceil_ms: 5000 }],
+  [
+    "pulsar + widen, maximum",
+    { name: "pulsar_wait_and_widen", queue_limit_floor_ms: 2000, queue_limit_ceil_ms: 10_000 },
+  ],
   ["wait_and_widen", { name: "wait_and_widen" }],
   ["least_inflight", { name: "least_inflight" }],
 ];

@@ -120,6 +120,21 @@ describe("leases", () => {
   });
 });
 
+describe("pending input", () => {
+  it("is queued at the provider from acquiring until the first token or the end, once", () => {
+    const { statistics } = setup();
+    const answered = statistics.acquire(a, 1, model, 100);
+    const failed = statistics.acquire(a, 1, model, 50);
+    expect(statistics.pendingInputTokens(a, model)).to.equal(150);
+    answered.firstToken(10);
+    answered.end(ended("success"));
+    expect(statistics.pendingInputTokens(a, model)).to.equal(50);
+    failed.end(ended("fault"));
+    failed.end(ended("fault"));
+    expect(statistics.pendingInputTokens(a, model)).to.equal(0);
+  });
+});
+
 describe("unconfirmed posts", () => {
   it("count until the index has reached the block of the post, so that a slot is neither lost nor counted twice", () => {
     const { statistics } = setup();
