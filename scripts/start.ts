@@ -35,11 +35,13 @@ async function main(): Promise<number> {
   }
   try {
     output.ready(network);
-    const outcome = await Promise.race([demonstrate(network, options, output), stopRequested, childLeft(network)]);
+    const broken = childLeft(network, output);
+    broken.catch(() => undefined);
+    const outcome = await Promise.race([demonstrate(network, options, output), stopRequested, broken]);
     if (outcome === "stop") return 130;
     if (!options.once) {
-      output.staysUp(network, options.backendUrl === undefined ? sharedModel : (options.backendModel ?? sharedModel));
-      await Promise.race([stopRequested, childLeft(network)]);
+      output.staysUp(network, sharedModel);
+      await Promise.race([stopRequested, broken]);
     }
     return 0;
   } catch (error) {
@@ -52,13 +54,12 @@ async function main(): Promise<number> {
 }
 
 function networkOptions(options: StartOptions, output: StartOutput): NetworkOptions {
-  const backendModel = options.backendModel ?? "tiny";
   return {
-    providers: demonstrationProviders(backendModel),
+    providers: demonstrationProviders(options.backendModel),
     gateways: [{ name: "gateway", port: options.gatewayPort, env: options.gatewayEnv }],
     chainPort: options.chainPort,
     blockTimeMs: options.blockTimeMs,
-    backend: { engine: options.engine, models: [backendModel], tokenDelayMs: 15 },
+    backend: { engine: options.engine, models: [sharedModel, singleModel], tokenDelayMs: 15 },
     onStep: (text) => output.step(text),
     ...(options.rpcUrl === undefined ? {} : { rpcUrl: options.rpcUrl }),
     ...(options.funderKey === undefined ? {} : { funderKey: options.funderKey }),
@@ -83,12 +84,21 @@ async function demonstrate(network: LocalNetwork, options: StartOptions, output:
   return "done";
 }
 
-/** A local network without one of its parts is broken: say so instead of serving errors. */
-async function childLeft(network: LocalNetwork): Promise<never> {
-  const [name, how] = await Promise.race(
-    network.children.map(async (child) => [child.name, await child.exited] as const),
-  );
-  throw new DemonstrationError(`${name} stopped by itself (${how})`);
+/**
+ * A local network without its chain, model or gateway is broken: say so, with the part's last words, instead of serving errors. A
+ * provider that leaves is what the gateway is there to survive.
+ */
+async function childLeft(network: LocalNetwork, output: StartOutput): Promise<never> {
+  const providers = new Set(network.providers.map(({ child }) => child));
+  for (const child of providers) {
+    child.exited.then(
+      (how) => output.step(`${child.name} stopped (${how}); the gateway goes on with the others`),
+      () => undefined,
+    );
+  }
+  const needed = network.children.filter((child) => !providers.has(child));
+  const [child, how] = await Promise.race(needed.map(async (part) => [part, await part.exited] as const));
+  throw new DemonstrationError(`${child.name} stopped by itself (${how}); its last words:\n${child.tail()}`);
 }
 
 process.exitCode = await main();

@@ -25,6 +25,8 @@ export interface Intent {
   sentAt: number;
   /** Polls in a row in which the nonce was used but none of the hashes had a receipt. */
   misses: number;
+  /** Monotonic ms of the first of these polls. */
+  missedSince: number;
   /** Whether a row of it is in the journal. */
   journaled: boolean;
   readonly promise: Promise<TransactionOutcome>;
@@ -58,6 +60,7 @@ export function newIntent(values: {
     raw: undefined,
     sentAt: 0,
     misses: 0,
+    missedSince: 0,
     journaled: false,
     promise,
     resolve,

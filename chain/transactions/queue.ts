@@ -42,6 +42,8 @@ export interface TransactionQueueOptions {
   readonly pollMs?: number;
   /** Age of the newest sending at which the lowest nonce is sent again at a higher fee. */
   readonly stuckAfterMs?: number;
+  /** How long a used nonce without a receipt of ours is put down to a lagging node before a foreign transaction is assumed. */
+  readonly foreignPatienceMs?: number;
   /** Wei per gas never to be passed. */
   readonly feeCap?: bigint;
   readonly onEvent?: (event: QueueEvent) => void;
@@ -59,7 +61,7 @@ export interface RunningTransactionQueue extends TransactionQueue {
   poke(): void;
 }
 
-/** Polls in a row after which a used nonce without a receipt of ours is taken for a foreign transaction's: a lagging RPC gets time. */
+/** Polls in a row, besides the patience, after which a used nonce without a receipt of ours is taken for a foreign transaction's. */
 const missesUntilForeign = 3;
 /** Simulation sees the state of now, execution that of a later block: room for a storage slot that turned from warm or set to new. */
 const gasMarginPercent = 130n;
@@ -83,6 +85,7 @@ class Queue implements RunningTransactionQueue {
   readonly #pollMs: number;
   readonly #stuckAfterMs: number;
   readonly #feeCap: bigint;
+  readonly #foreignPatienceMs: number;
   /** Intents by key, from submit to their end. */
   readonly #byKey = new Map<string, Intent>();
   /** Intents that hold a nonce, by nonce. */
@@ -104,6 +107,7 @@ class Queue implements RunningTransactionQueue {
     this.#pollMs = options.pollMs ?? 1000;
     this.#stuckAfterMs = options.stuckAfterMs ?? 30_000;
     this.#feeCap = options.feeCap ?? 500_000_000_000n;
+    this.#foreignPatienceMs = options.foreignPatienceMs ?? 20_000;
     this.#fees = new FeeSource({ client: options.client, clock: options.clock, maxAgeMs: 4000, cap: this.#feeCap });
   }
 
@@ -311,6 +315,8 @@ class Queue implements RunningTransactionQueue {
   async #sendUntilDecided(
     intent: Intent,
   ): Promise<"accepted" | { readonly refused: boolean; readonly message: string }> {
+    const startedAt = this.#o.clock.monotonic();
+    let mayBeTaken = false;
     for (let attempt = 0; ; attempt += 1) {
       this.#throwIfClosed();
       const { raw } = intent;
@@ -322,6 +328,8 @@ class Queue implements RunningTransactionQueue {
         return "accepted";
       } catch (error) {
         failure = error;
+        // No answer is no refusal: the node may have taken it.
+        mayBeTaken ||= chainUnavailableIn(error) !== undefined;
       }
       try {
         if (await this.#known(intent)) {
@@ -331,7 +339,8 @@ class Queue implements RunningTransactionQueue {
         const [latest, pendingCount] = await this.#counts();
         if (latest > intent.nonce || pendingCount > intent.nonce) {
           // Used, or claimed in the pool, by something else; but a lagging node may not show ours yet.
-          if (attempt + 1 < missesUntilForeign) {
+          const patient = mayBeTaken && this.#o.clock.monotonic() - startedAt < this.#foreignPatienceMs;
+          if (patient || attempt + 1 < missesUntilForeign) {
             await this.#retryPause(attempt);
             continue;
           }
@@ -460,8 +469,11 @@ class Queue implements RunningTransactionQueue {
       if (intent.nonce >= used) break;
       const receipt = await this.#receiptOf(intent);
       if (receipt === undefined) {
+        const now = this.#o.clock.monotonic();
+        if (intent.misses === 0) intent.missedSince = now;
         intent.misses += 1;
-        if (intent.misses >= missesUntilForeign) await this.#takenByForeign(intent);
+        const patient = now - intent.missedSince < this.#foreignPatienceMs;
+        if (!patient && intent.misses >= missesUntilForeign) await this.#takenByForeign(intent);
         continue;
       }
       intent.misses = 0;

@@ -157,19 +157,18 @@ export class Janitor {
         if (!(await settlement.tryReceipt(record, jobId))) throw new NotYetError();
         return false;
       case "request_cancel":
-        this.#judge(jobId, await calls.requestCancel(`cancel:${jobId}`, jobId));
+        this.#judge(jobId, await calls.requestCancel(this.#key("cancel", jobId), jobId));
         return false;
       case "finalize_cancel":
-        this.#judge(jobId, await calls.finalizeCancel(`finalize:${jobId}`, jobId));
+        this.#judge(jobId, await calls.finalizeCancel(this.#key("finalize", jobId), jobId));
         return false;
       case "slash": {
         const { requestHash, acknowledgement } = attempt;
         if (requestHash === undefined || acknowledgement === undefined) return true;
-        const outcome = await calls.slash(`slash:${jobId}`, jobId, requestHash, acknowledgement);
-        // An operator that was replaced in the meantime cannot be held to it: the money still comes back.
-        return outcome.status === "reverted" && outcome.errorName === "InvalidAcknowledgement"
-          ? true
-          : this.#judge(jobId, outcome);
+        const outcome = await calls.slash(this.#key("slash", jobId), jobId, requestHash, acknowledgement);
+        // An operator that was replaced in the meantime cannot be held to it, nor whoever else the chain excuses: the money still
+        // comes back.
+        return outcome.status === "reverted" ? true : this.#judge(jobId, outcome);
       }
       case "expire":
         return true;
@@ -177,12 +176,24 @@ export class Janitor {
   }
 
   async #expire(jobIds: readonly Hex[]): Promise<void> {
-    const key = `expire:${keccak256(`0x${jobIds.map((id) => id.slice(2)).join("")}`)}`;
-    const outcome = await this.#options.calls.expire(key, jobIds).catch((error: unknown) => error);
+    const all = keccak256(`0x${jobIds.map((id) => id.slice(2)).join("")}`);
+    const expired = await this.#options.calls
+      .expire(this.#key("expire", all), jobIds)
+      .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
     for (const jobId of jobIds) {
-      if (outcome instanceof Error) this.#failed(jobId, outcome);
+      if (expired instanceof Error) this.#failed(jobId, expired);
+      // A block that came before the deadline skips a job without reverting: the chain's clock is behind ours.
+      else if (!expired.has(jobId)) this.#failed(jobId, new NotYetError("the chain has not expired it yet"));
       else this.#lookOf(jobId).retryAt = this.#options.clock.monotonic() + firstRetryMs;
     }
+  }
+
+  /**
+   * A key of its own for each try: the queue answers a known key with what became of the first transaction, which for a second try
+   * would be a success that changed nothing. What a try does twice the chain refuses.
+   */
+  #key(step: string, id: Hex): string {
+    return `${step}:${id}:${this.#options.clock.now()}`;
   }
 
   /** A refused transaction means that the chain is elsewhere than we thought: look again. */

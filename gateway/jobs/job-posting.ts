@@ -81,7 +81,8 @@ export class JobPosting {
       this.#undecided = true;
       const sendWithinMs = clamp(this.#parts.leftMs(), 1, longestSendMs);
       const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs });
-      this.#undecided = false;
+      // The chain says that it has the job: whoever comes later must end it, whatever this request is told.
+      this.#undecided = outcome.kind === "failed" && outcome.errorName === "JobAlreadyPosted";
       if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
         deadlineCorrected = true;
         deadline = clamp(deadline, outcome.earliest + deadlineMarginSeconds, outcome.latest - deadlineMarginSeconds);

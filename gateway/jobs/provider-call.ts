@@ -34,7 +34,7 @@ export async function providerCall(
   context: RequestContext,
   job: AssignedJob,
 ): Promise<{ readonly call: ProviderCall; readonly requestHash: Hex }> {
-  const { account, chainTime, clock, connections, domain, escrow, limits, settlement } = context;
+  const { account, clock, connections, domain, escrow, limits, settlement } = context;
   const { candidate, endpoint, jobId, leftMs } = job;
   const { completion, requestId } = job.request;
   const body = upstreamBody(completion, {
@@ -42,7 +42,8 @@ export async function providerCall(
     maxTokens: maxTokensAt(completion, candidate.contextLength, escrow()),
   });
   const requestHash = bodyHash(body);
-  const expiresAt = chainTime.nowSeconds() + authorizationSeconds;
+  // Wall time, as the provider reads it: the chain's may be far from it on a development chain.
+  const expiresAt = Math.floor(clock.now() / 1000) + authorizationSeconds;
   const signature = await account.signTypedData(authorizationTypedData(domain, { jobId, requestHash, expiresAt }));
   const call: ProviderCall = {
     pool: connections.poolFor(endpoint.origin),

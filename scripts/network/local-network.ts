@@ -81,6 +81,8 @@ export interface LocalNetwork {
   readonly providers: readonly RunningProvider[];
   readonly gateways: readonly RunningGateway[];
   readonly dataDir: string;
+  /** Output of each process, a file each. */
+  readonly logDir: string;
   /** Processes that were started, in order of start. */
   readonly children: readonly Child[];
   /** Stops all parts, gateways first, and removes temporary data. */
@@ -230,6 +232,7 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
       providers,
       gateways,
       dataDir,
+      logDir: join(dataDir, "logs"),
       children,
       stop,
     };

@@ -35,12 +35,21 @@ export const singleModel = "t4t/tiny-single";
 
 const contextLength = 32_768;
 
-function offering(model: string, inputPrice: bigint, outputPrice: bigint, backendModel: string): OfferingSpecification {
-  return { model, inputPrice, outputPrice, contextLength, backendModel };
+function offering(
+  model: string,
+  inputPrice: bigint,
+  outputPrice: bigint,
+  backendModel: string | undefined,
+): OfferingSpecification {
+  const plain = { model, inputPrice, outputPrice, contextLength };
+  return backendModel === undefined ? plain : { ...plain, backendModel };
 }
 
-/** The three providers of `npm start`: different caps, different prices, one of them alone with a second model. */
-export function demonstrationProviders(backendModel: string): readonly ProviderSpecification[] {
+/**
+ * The three providers of `npm start`: different caps, different prices, one of them alone with a second model.
+ * @param backendModel Name of the model at the backend; undefined where the backend goes by the names that clients use.
+ */
+export function demonstrationProviders(backendModel: string | undefined): readonly ProviderSpecification[] {
   return [
     {
       name: "provider-1",

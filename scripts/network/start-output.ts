@@ -39,6 +39,8 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
         );
       }
       for (const { url } of network.gateways) line(`gateway    ${url}`);
+      line(`contracts  ${network.deploymentFile} (T4T_DEPLOYMENT_FILE of more nodes)`);
+      line(`logs       ${network.logDir}`);
     },
     scene: (title) => {
       line("");

@@ -161,6 +161,22 @@ describe("the transaction queue", function () {
       expect(await nonceOf(address)).to.equal(before + 1);
     });
 
+    it("does not send again what it has sent when the node is slow to show it", async () => {
+      const { queue, address, events } = await open(9, { rpcUrl: proxy.url });
+      const before = await nonceOf(address);
+      let hidden = 0;
+      proxy.setFault(({ method }) => {
+        if (method !== "eth_getTransactionReceipt" && method !== "eth_getTransactionByHash") return undefined;
+        hidden += 1;
+        return hidden <= 20 ? { kind: "result", result: null } : undefined;
+      });
+      const [outcome] = await Promise.all(submitMany(queue, 1));
+      expect(hidden).to.be.greaterThan(20);
+      expect(outcome?.status).to.equal("success");
+      expect(events.filter(({ type }) => type === "foreign_nonce")).to.deep.equal([]);
+      expect(await nonceOf(address)).to.equal(before + 1);
+    });
+
     it("waits out an RPC that is down, then goes on by itself", async () => {
       const { queue } = await open(5, { rpcUrl: proxy.url });
       let refused = 0;
@@ -296,7 +312,7 @@ describe("the transaction queue", function () {
     });
 
     it("gives its transaction another nonce when a foreign one took its place", async () => {
-      const { queue, events, address, journal } = await open(4, { stuckAfterMs: 60_000 });
+      const { queue, events, address, journal } = await open(4, { stuckAfterMs: 60_000, foreignPatienceMs: 200 });
       const sent = submitMany(queue, 1);
       const hash = await until("it is sent", async () => {
         const first = (await journal.transaction("k0"))?.hashes[0];

@@ -224,8 +224,10 @@ export class FakeChain {
       },
       expire: async (_key, jobIds) => {
         this.calls.push("expire");
-        for (const jobId of jobIds) this.end(jobId, { type: "expired" });
-        return success(jobIds[0] ?? "0x");
+        // A block before the deadline skips the job: the transaction succeeds and changes nothing.
+        const due = jobIds.filter((jobId) => this.#timestamp >= this.#job(jobId).deadline);
+        for (const jobId of due) this.end(jobId, { type: "expired" });
+        return new Set(due);
       },
       slash: async (_key, jobId) => {
         this.calls.push("slash");
