@@ -4,6 +4,9 @@ import { demonstrationProviders, sharedModel, singleModel } from "./network/spec
 import { readStartOptions, StartOptionsError, startHelp, type StartOptions } from "./network/start-options.ts";
 import { jsonStartOutput, type StartOutput, textStartOutput } from "./network/start-output.ts";
 
+/** From here on processes stop because they are told to. */
+let isStopping = false;
+
 /** `npm start`: the whole of T4T on one machine, a job through it, and then at the service of whoever has a client. */
 async function main(): Promise<number> {
   let options: StartOptions;
@@ -48,6 +51,7 @@ async function main(): Promise<number> {
     process.stderr.write(`\nnpm start failed:\n  ${error instanceof Error ? error.message : String(error)}\n`);
     return 1;
   } finally {
+    isStopping = true;
     output.stopping();
     await network.stop();
   }
@@ -92,7 +96,9 @@ async function childLeft(network: LocalNetwork, output: StartOutput): Promise<ne
   const providers = new Set(network.providers.map(({ child }) => child));
   for (const child of providers) {
     child.exited.then(
-      (how) => output.step(`${child.name} stopped (${how}); the gateway goes on with the others`),
+      (how) => {
+        if (!isStopping) output.step(`${child.name} stopped (${how}); the gateway goes on with the others`);
+      },
       () => undefined,
     );
   }

@@ -5,7 +5,7 @@
  * Exits with 1 when a test failed, was pending, or when none ran.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
@@ -41,10 +41,17 @@ async function main(): Promise<number> {
   }
   const started = performance.now();
   const suites: (Tally & { readonly name: string })[] = [];
-  if (values["no-build"] || (await run([HARDHAT, "build", "--quiet"], {}))) {
-    for (const step of steps) {
+  if (values["no-build"] || (await run([HARDHAT, "build", "--quiet"], {}, "inherit"))) {
+    // Whole networks of processes wait most of the time: they run beside the rest, and are shown after it.
+    const beside = steps.length > 1 ? steps.filter(({ name }) => name === "e2e") : [];
+    const running = beside.map(async (step) => await runBeside(step));
+    for (const step of steps.filter((candidate) => !beside.includes(candidate))) {
       console.log(`\n== ${step.name}`);
-      suites.push({ name: step.name, ...(await runStep(step)) });
+      suites.push({ name: step.name, ...(await runStep(step, "inherit")) });
+    }
+    for (const { name, tally, output } of await Promise.all(running)) {
+      console.log(`\n== ${name}\n${output}`);
+      suites.push({ name, ...tally });
     }
   } else {
     suites.push({ name: "build", ...tallyStep(undefined, false) });
@@ -63,7 +70,24 @@ async function main(): Promise<number> {
   return fault === undefined ? 0 : 1;
 }
 
-async function runStep({ runner, files, ignore }: Step): Promise<Tally> {
+/** Runs a step with its output kept for later. */
+async function runBeside(
+  step: Step,
+): Promise<{ readonly name: string; readonly tally: Tally; readonly output: string }> {
+  const folder = mkdtempSync(path.join(os.tmpdir(), "t4t-test-"));
+  const file = path.join(folder, "output.txt");
+  const output = openSync(file, "a");
+  try {
+    const tally = await runStep(step, output);
+    return { name: step.name, tally, output: readFileSync(file, "utf8") };
+  } finally {
+    closeSync(output);
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** @param output Where its output goes: ours, or an open file. */
+async function runStep({ runner, files, ignore }: Step, output: "inherit" | number): Promise<Tally> {
   const grep = values.grep === undefined ? [] : ["--grep", values.grep];
   const commands = {
     solidity: ["scripts/testing/solidity.ts", ...grep, ...files],
@@ -80,18 +104,23 @@ async function runStep({ runner, files, ignore }: Step): Promise<Tally> {
   const folder = mkdtempSync(path.join(os.tmpdir(), "t4t-test-"));
   try {
     const results = path.join(folder, "results.json");
-    const succeeded = await run(commands[runner], { T4T_TEST_RESULTS: results }, results);
+    const succeeded = await run(commands[runner], { T4T_TEST_RESULTS: results }, output, results);
     return tallyStep(existsSync(results) ? readFileSync(results, "utf8") : undefined, succeeded);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Runs a program of the project under this Node, its output going where ours goes. Resolves with whether it succeeded. */
-async function run(command: readonly string[], environment: NodeJS.ProcessEnv, results?: string): Promise<boolean> {
+/** Runs a program of the project under this Node. Resolves with whether it succeeded. */
+async function run(
+  command: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  output: "inherit" | number,
+  results?: string,
+): Promise<boolean> {
   const child = spawn(process.execPath, command, {
     cwd: root,
-    stdio: "inherit",
+    stdio: ["inherit", output, output],
     env: { HARDHAT_DISABLE_TELEMETRY_PROMPT: "true", ...process.env, ...environment },
   });
   const stop = (why: string): void => {

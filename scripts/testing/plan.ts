@@ -23,7 +23,7 @@ const CONTRACTS: readonly Step[] = [...SUITES.solidity, ...SUITES.hardhat];
 const NAMES: Readonly<Record<string, readonly Step[]>> = { ...SUITES, contracts: CONTRACTS };
 
 /** Every test there is. */
-const ALL: readonly Step[] = [...CONTRACTS, ...SUITES.services];
+const ALL: readonly Step[] = [...CONTRACTS, ...SUITES.unit, ...SUITES.e2e];
 
 /** An argument that is neither a suite nor something that holds tests. */
 export class UnknownTestsError extends Error {

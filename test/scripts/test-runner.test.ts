@@ -13,7 +13,12 @@ describe("planTests", () => {
     planTests(wanted, (file) => !path.basename(file).includes(".")).map(({ runner, files }) => [runner, ...files]);
 
   it("runs everything for no argument", () => {
-    expect(plan()).to.deep.equal([["solidity"], ["hardhat"], ["mocha", "test/**/*.test.ts"]]);
+    expect(plan()).to.deep.equal([
+      ["solidity"],
+      ["hardhat"],
+      ["mocha", "test/**/*.test.ts"],
+      ["mocha", "test/e2e/**/*.test.ts"],
+    ]);
   });
 
   it("knows the suites by name, each once", () => {
