@@ -57,7 +57,7 @@ function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
   if (whole === undefined) return emptySelection(policy, snapshot.version);
   const pool = policy.only === undefined ? whole : narrowToOne(snapshot, request.modelId, policy.only);
   const limits = new Limits(request);
-  const free = new FreePool(pool, snapshot, request, limits, statistics, random, allowSuspects);
+  const free = new FreePool(pool, request, limits, statistics, random, allowSuspects);
   const ranking = free.size === 0 ? nobody : policy.rank({ request, pool: free, published, statistics, nowMs, random });
   const ready = ranking.ranked.length > 0;
   const left = describeExclusions({

@@ -23,14 +23,14 @@ interface Seen {
   readonly address: Address;
 }
 
-const seenShape: TreeShape<Seen, undefined> = {
+const seenShape: TreeShape<Seen> = {
   compare: (a, b) => {
     if (a.lastSeen !== b.lastSeen) return a.lastSeen - b.lastSeen;
     if (a.address === b.address) return 0;
     return a.address < b.address ? -1 : 1;
   },
-  summarise: () => undefined,
-  combine: () => undefined,
+  summaryWidth: 0,
+  summarise: () => [],
 };
 
 interface ModelPool {
@@ -39,12 +39,12 @@ interface ModelPool {
 }
 
 /** Sorted, not a map, because a version shares all but the changed pools with the one before. */
-type ModelPools = SortedTree<ModelPool, undefined>;
+type ModelPools = SortedTree<ModelPool>;
 
-const modelShape: TreeShape<ModelPool, undefined> = {
+const modelShape: TreeShape<ModelPool> = {
   compare: (a, b) => (a.modelId === b.modelId ? 0 : a.modelId < b.modelId ? -1 : 1),
-  summarise: () => undefined,
-  combine: () => undefined,
+  summaryWidth: 0,
+  summarise: () => [],
 };
 
 function poolOf(pools: ModelPools, modelId: string): Pool | undefined {
@@ -56,14 +56,14 @@ class DerivedState implements RoutingState {
   readonly snapshot: RegistrySnapshot;
   readonly pools: ModelPools;
   readonly wildcard: Pool;
-  readonly seen: SortedTree<Seen, undefined>;
+  readonly seen: SortedTree<Seen>;
   readonly slots: MemberSlots;
 
   constructor(
     snapshot: RegistrySnapshot,
     pools: ModelPools,
     wildcard: Pool,
-    seen: SortedTree<Seen, undefined>,
+    seen: SortedTree<Seen>,
     slots: MemberSlots,
   ) {
     this.snapshot = snapshot;

@@ -14,6 +14,7 @@ const quietFailures = 3;
  * through: a success restores it, a failure starts another quiet time.
  */
 export function isSuspect(statistics: LiveStatistics, provider: Address, modelId: string): boolean {
+  if (statistics.hasFailed?.(provider) === false) return false;
   const measured = statistics.measured(provider, modelId);
   if (measured === undefined || measured.samples < leastSamples || measured.successRatio >= brokenRatio) return false;
   return measured.recentFailures >= quietFailures || statistics.inFlight(provider) > 0;

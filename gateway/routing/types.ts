@@ -82,6 +82,8 @@ export interface LiveStatistics {
   knownFull?(provider: Address): boolean;
   /** Decayed outcomes of one provider and model. */
   measured(provider: Address, modelId: string): MeasuredStatistics | undefined;
+  /** False when no failure of the provider is remembered: spares a look at its outcomes. Absent: any may have failed. */
+  hasFailed?(provider: Address): boolean;
   /** From the provider's signed status, fresh ones only. */
   reported(provider: Address, modelId: string): ReportedStatistics | undefined;
   /** Changes whenever the selected statistic of a model changes at any provider; absent: rankings are checked weight by weight. */
@@ -168,10 +170,10 @@ export interface CandidatePool {
   cheapest(count: number, standing?: Standing): Candidate[];
   /** `count` of them drawn uniformly without replacement, in random order; all when there are no more. */
   sample(count: number, standing?: Standing): Candidate[];
-  /** One provider's candidate when it is free. */
-  find(provider: Address): Candidate | undefined;
-  /** Whether a provider would be a candidate but for its slots, which are all taken. */
-  isFull(provider: Address): boolean;
+  /** The candidate of a slot of the ring when it is free. */
+  find(slot: number): Candidate | undefined;
+  /** Whether the provider of a slot would be a candidate but for its own slots, which are all taken. */
+  isFull(slot: number): boolean;
 }
 
 /** What a policy is given. */

@@ -1,7 +1,7 @@
 import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, LiveStatistics, Policy, PolicyInput, PolicyName, Ranking, RoutingRequest } from "../types.ts";
-import { rankedCount } from "./ranked.ts";
+import { keyedCount } from "./ranked.ts";
 
 /** Settings of the ring policies. */
 export interface HashSettings {
@@ -49,18 +49,18 @@ function walkRing(
   let walked = 0;
   let ownerIsOver = false;
   const walk = ring.walk(hasher.position());
-  for (let provider = walk.next(); provider !== undefined; provider = walk.next()) {
+  for (let slot = walk.nextSlot(); slot !== undefined; slot = walk.nextSlot()) {
     walked += 1;
-    const candidate = pool.find(provider);
+    const candidate = pool.find(slot);
     if (candidate !== undefined) {
       const isOver = loadOf(statistics, candidate, request.modelId) >= bound;
       if (isOver && ranked.length === 0) ownerIsOver = true;
       (isOver ? over : ranked).push(candidate);
-      if (ranked.length >= rankedCount) break;
+      if (ranked.length >= keyedCount) break;
     }
     if (walked >= mostWalked) break;
   }
-  const found = [...ranked, ...over].slice(0, rankedCount);
+  const found = [...ranked, ...over].slice(0, keyedCount);
   if (found.length === 0 && walked < ring.size) {
     return { ranked: byRendezvous(pool.sample(mostListed), hasher), reason: "few_match", wait: false, excluded: [] };
   }
@@ -98,6 +98,6 @@ function byRendezvous(candidates: readonly Candidate[], hasher: KeyHasher): Cand
   return candidates
     .map((candidate) => ({ candidate, unit: hasher.unit(candidate.provider) }))
     .toSorted((a, b) => b.unit - a.unit)
-    .slice(0, rankedCount)
+    .slice(0, keyedCount)
     .map(({ candidate }) => candidate);
 }

@@ -1,7 +1,7 @@
 import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-walk.ts";
 import { PulsarRanker, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
 import type { Policy } from "../types.ts";
-import { rankedCount } from "./ranked.ts";
+import { keyedCount } from "./ranked.ts";
 
 /** Settings of `pulsar`. */
 export type PulsarSettings = PulsarRankingSettings & PulsarGates;
@@ -16,7 +16,7 @@ export function pulsarPolicy(settings: PulsarSettings): Policy {
       if (ring === undefined) return { ranked: [], reason: "no_ring", wait: false, excluded: [] };
       const ranking = ranker.rank(input, ring);
       const walk = new PulsarWalk(input, ranking, settings);
-      const chosen = walk.take(rankedCount);
+      const chosen = walk.take(keyedCount);
       for (const provider of ranking.unweighted) walk.excluded.push({ provider, reason: "no_statistic" });
       return {
         ranked: chosen.map(({ candidate }) => candidate),

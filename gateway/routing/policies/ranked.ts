@@ -3,3 +3,6 @@
  * again with them in `tried`.
  */
 export const rankedCount = 8;
+
+/** Fewer where a key has its place: the owner, and who stands in for it. */
+export const keyedCount = 4;

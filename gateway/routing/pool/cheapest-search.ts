@@ -3,10 +3,10 @@ import { expectedCost } from "../expected-cost.ts";
 import type { Candidate, RoutingRequest } from "../types.ts";
 import { CostHeap } from "./cost-heap.ts";
 import type { Limits } from "./limits.ts";
-import type { Member, MemberSummary } from "./member.ts";
+import { type Member, memberShape, memberSummary } from "./member.ts";
 import { drawRanks } from "./draw.ts";
 import type { MemberTree } from "./pool.ts";
-import type { NodeView } from "./sorted-tree.ts";
+import type { LeafView, NodeView } from "./sorted-tree.ts";
 
 interface Found {
   readonly candidate: Candidate;
@@ -17,7 +17,7 @@ interface Found {
 
 interface OpenNode {
   readonly tree: MemberTree;
-  readonly node: NodeView<Member, MemberSummary>;
+  readonly node: NodeView<Member>;
 }
 
 /** Leaves opened after enough were found, while more at the same cost are left: bounds the work when very many prices tie. */
@@ -55,12 +55,20 @@ export class CheapestSearch {
   /** The cheapest members of some trees, at most `count`, cheapest first. */
   run(trees: readonly MemberTree[]): Candidate[] {
     const open = new CostHeap<OpenNode>();
-    for (const tree of trees) if (tree.root !== undefined) this.#push(open, tree, tree.root);
+    for (const tree of trees) {
+      const { root, summary } = tree;
+      if (root !== undefined) this.#push(open, tree, root, summary, 0);
+    }
     let tiedLeaves = 0;
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       const { tree, node } = next;
-      if (node.kind === "branch") for (const child of node.children) this.#push(open, tree, child);
-      else this.#search(tree, node.elements);
+      if (node.kind === "leaf") this.#search(tree, node);
+      else {
+        for (let index = 0; index < node.children.length; index += 1) {
+          const child = node.children[index] as NodeView<Member>;
+          this.#push(open, tree, child, node.summaries, index * memberShape.summaryWidth);
+        }
+      }
       if (open.leastCost > this.#worst) break;
       if (open.leastCost === this.#worst) tiedLeaves += 1;
       if (tiedLeaves > mostTiedLeaves) break;
@@ -73,21 +81,26 @@ export class CheapestSearch {
     return this.#found.length < this.#count ? Number.POSITIVE_INFINITY : (this.#found.at(-1)?.cost ?? 0);
   }
 
-  #push(open: CostHeap<OpenNode>, tree: MemberTree, node: NodeView<Member, MemberSummary>): void {
-    const summary = tree.summaryOf(node);
-    const bound = this.#costOf(summary);
-    if (bound <= this.#worst && this.#limits.visit(summary) !== "skip") open.push(bound, { tree, node });
+  #push(
+    open: CostHeap<OpenNode>,
+    tree: MemberTree,
+    node: NodeView<Member>,
+    summaries: readonly number[],
+    at: number,
+  ): void {
+    const bound = this.#costAt(summaries, at);
+    if (bound <= this.#worst && this.#limits.visit(summaries, at) !== "skip") open.push(bound, { tree, node });
   }
 
-  #search(tree: MemberTree, elements: readonly Member[]): void {
+  #search(tree: MemberTree, { elements, summaries }: LeafView<Member>): void {
+    const step = memberShape.summaryWidth;
     let from = 0;
     while (from < elements.length) {
-      const first = elements[from] as Member;
       let to = from + 1;
-      while (to < elements.length && priceOrder(elements[to] as Member, first) === 0) to += 1;
-      if (this.#costOf(first) <= this.#worst) {
+      while (to < elements.length && isSamePrice(summaries, from * step, to * step)) to += 1;
+      if (this.#costAt(summaries, from * step) <= this.#worst) {
         const spansLeaves = (from === 0 || to === elements.length) && to - from < tree.size && to - from > 1;
-        if (spansLeaves) this.#searchRange(tree, first);
+        if (spansLeaves) this.#searchRange(tree, elements[from] as Member);
         else for (let index = from; index < to; index += 1) this.#offer(elements[index] as Member);
       }
       from = to;
@@ -121,13 +134,27 @@ export class CheapestSearch {
     return true;
   }
 
-  #costOf(prices: { readonly leastInput: number; readonly leastOutput: number }): number {
-    return this.#request.inputTokens * prices.leastInput + this.#request.outputTokens * prices.leastOutput;
+  #costOf({ leastInput, leastOutput }: Member): number {
+    return this.#request.inputTokens * leastInput + this.#request.outputTokens * leastOutput;
+  }
+
+  /** Least cost of what a summary stands for. */
+  #costAt(summaries: readonly number[], at: number): number {
+    const input = summaries[at + memberSummary.leastInput] as number;
+    const output = summaries[at + memberSummary.leastOutput] as number;
+    return this.#request.inputTokens * input + this.#request.outputTokens * output;
   }
 }
 
 function isBefore(a: Found, b: Found): boolean {
   return a.cost === b.cost ? a.tie < b.tie : a.cost < b.cost;
+}
+
+function isSamePrice(summaries: readonly number[], a: number, b: number): boolean {
+  const { leastInput, leastOutput } = memberSummary;
+  return (
+    summaries[a + leastInput] === summaries[b + leastInput] && summaries[a + leastOutput] === summaries[b + leastOutput]
+  );
 }
 
 function priceOrder(a: Member, b: Member): number {

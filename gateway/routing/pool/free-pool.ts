@@ -1,5 +1,4 @@
 import type { Address } from "viem";
-import type { RegistrySnapshot } from "../../../chain/registry-index/types.ts";
 import type { Random } from "../../../protocol/clock.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
@@ -7,12 +6,13 @@ import { isSuspect } from "../suspicion.ts";
 import { CheapestSearch } from "./cheapest-search.ts";
 import { drawRanks } from "./draw.ts";
 import type { Limits } from "./limits.ts";
-import { candidateOf, type Member, memberOf, type Standing, standings } from "./member.ts";
-import { heldBackAt, placedIn } from "./placement.ts";
+import { isFreePlace, type Member, type Standing, standings } from "./member.ts";
 import type { MemberTree, Pool } from "./pool.ts";
 
 /** Below this share of matches it is cheaper to list what matches than to draw until something does. */
 const rareShare = 1 / 8;
+/** Above this share of free members among all slots, slots are drawn. */
+const denseShare = 1 / 4;
 /** Most members listed of a rare match. */
 const maxListedMatches = 1024;
 /** Leaves that a count may enter: exact for a few hundred mixed members, an estimate beyond. */
@@ -24,7 +24,6 @@ const countLeaves = 16;
  */
 export class FreePool implements CandidatePool {
   readonly #pool: Pool;
-  readonly #snapshot: RegistrySnapshot;
   readonly #request: RoutingRequest;
   readonly #limits: Limits;
   readonly #statistics: LiveStatistics;
@@ -35,7 +34,6 @@ export class FreePool implements CandidatePool {
 
   constructor(
     pool: Pool,
-    snapshot: RegistrySnapshot,
     request: RoutingRequest,
     limits: Limits,
     statistics: LiveStatistics,
@@ -44,7 +42,6 @@ export class FreePool implements CandidatePool {
   ) {
     this.#allowSuspects = allowSuspects;
     this.#pool = pool;
-    this.#snapshot = snapshot;
     this.#request = request;
     this.#limits = limits;
     this.#statistics = statistics;
@@ -81,29 +78,29 @@ export class FreePool implements CandidatePool {
     if (matches < size * rareShare) {
       const listed = this.#listed(trees);
       drawRanks(listed.length, count, this.#random, (rank) => take(listed[rank]));
+      return sample;
+    }
+    const { slotCount, freeSize } = this.#pool;
+    if (standing === undefined && freeSize > slotCount * denseShare && matches > freeSize / 2) {
+      // Slots are drawn in place of ranks: a slot is found in fewer steps.
+      drawRanks(slotCount, Math.ceil((2 * count * slotCount) / freeSize), this.#random, (slot) => {
+        const placed = this.#pool.placed(slot);
+        return placed === undefined || !isFreePlace(placed.place) || take(placed.member);
+      });
     } else drawRanks(size, count, this.#random, (rank) => take(memberAt(trees, sizes, rank)));
     return sample;
   }
 
-  find(provider: Address): Candidate | undefined {
-    const record = this.#snapshot.provider(provider);
-    if (record === undefined || heldBackAt(record, this.#snapshot) !== undefined) return undefined;
-    const { modelId } = this.#request;
-    if (modelId === undefined) {
-      const member = memberOf(record, undefined);
-      return member === undefined ? undefined : this.#accept(member);
-    }
-    const offering = record.offerings.get(modelId);
-    if (offering === undefined) return undefined;
-    const candidate = candidateOf(record, offering);
-    return this.#limits.fault(candidate) === undefined ? this.#acceptNow(candidate) : undefined;
+  find(slot: number): Candidate | undefined {
+    const placed = this.#pool.placed(slot);
+    return placed === undefined || !isFreePlace(placed.place) ? undefined : this.#accept(placed.member);
   }
 
-  isFull(provider: Address): boolean {
-    const place = placedIn(this.#snapshot, this.#snapshot.provider(provider), this.#request.modelId);
-    if (place === undefined || this.#request.tried.has(provider)) return false;
-    if (place.place === "full") return this.#limits.matches(place.member);
-    return this.met.get(provider)?.reason === "at_capacity";
+  isFull(slot: number): boolean {
+    const placed = this.#pool.placed(slot);
+    if (placed === undefined || this.#request.tried.has(placed.member.provider)) return false;
+    if (placed.place === "full") return this.#limits.matches(placed.member);
+    return this.met.get(placed.member.provider)?.reason === "at_capacity";
   }
 
   #trees(standing: Standing | undefined): readonly MemberTree[] {

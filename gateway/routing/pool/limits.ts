@@ -1,7 +1,7 @@
 import { expectedCost, neededContext } from "../expected-cost.ts";
 import type { Candidate, ExclusionReason, RoutingRequest } from "../types.ts";
-import type { Member, MemberSummary } from "./member.ts";
-import type { Visit } from "./sorted-tree.ts";
+import { type Member, memberSummary } from "./member.ts";
+import type { Visitor } from "./sorted-tree.ts";
 
 /** Whole numbers up to here are exact as doubles. */
 const exactLimit = 2 ** 53;
@@ -30,17 +30,24 @@ export class Limits {
   readonly inputMayFit = (member: Member): boolean => member.leastInput <= this.#price;
 
   /** Judges a subtree by price and context. */
-  readonly visit = (summary: MemberSummary): Visit => {
-    const price = this.visitPrice(summary);
-    if (price === "skip" || summary.mostContext < this.#context) return "skip";
-    return price === "take" && summary.sureContext >= this.#context ? "take" : "enter";
+  readonly visit: Visitor = (summaries, at) => {
+    const price = this.visitPrice(summaries, at);
+    const mostContext = -(summaries[at + memberSummary.negativeMostContext] as number);
+    if (price === "skip" || mostContext < this.#context) return "skip";
+    return price === "take" && (summaries[at + memberSummary.sureContext] as number) >= this.#context
+      ? "take"
+      : "enter";
   };
 
   /** Judges a subtree by price alone. */
-  readonly visitPrice = (summary: MemberSummary): Visit => {
-    if (summary.leastInput > this.#price || summary.leastOutput > this.#price) return "skip";
-    const most = Math.max(summary.sureInput, summary.sureOutput);
-    return (this.#strict ? most < this.#price : most <= this.#price) ? "take" : "enter";
+  readonly visitPrice: Visitor = (summaries, at) => {
+    const limit = this.#price;
+    if ((summaries[at + memberSummary.leastInput] as number) > limit) return "skip";
+    if ((summaries[at + memberSummary.leastOutput] as number) > limit) return "skip";
+    const sureInput = -(summaries[at + memberSummary.negativeSureInput] as number);
+    const sureOutput = -(summaries[at + memberSummary.negativeSureOutput] as number);
+    const most = Math.max(sureInput, sureOutput);
+    return (this.#strict ? most < limit : most <= limit) ? "take" : "enter";
   };
 
   /** The member's cheapest offering for this request within the limits; undefined when none is. */

@@ -8,6 +8,11 @@ import type { TreeShape } from "./sorted-tree.ts";
 export type Standing = "seasoned" | "newcomer" | "poor";
 export const standings: readonly Standing[] = ["seasoned", "newcomer", "poor"];
 
+/** Whether members of a place are free: the places of the free are their standings. */
+export function isFreePlace(place: string): place is Standing {
+  return place === "seasoned" || place === "newcomer" || place === "poor";
+}
+
 /** A provider in the pool of one model, or of all models together. */
 export interface Member {
   readonly provider: Address;
@@ -22,43 +27,39 @@ export interface Member {
   readonly mostContext: number;
 }
 
-/** What a subtree of members can offer. The first three bound every offering; the last three hold for one offering of each member. */
-export interface MemberSummary {
-  readonly leastInput: number;
-  readonly leastOutput: number;
-  readonly mostContext: number;
-  readonly sureInput: number;
-  readonly sureOutput: number;
-  readonly sureContext: number;
-}
+/**
+ * Numbers of a summary of members, by place. The least of each number is kept, so what is wanted at its greatest is stored negative. The
+ * first three bound every offering of every member; the last three hold for one offering of each member.
+ */
+export const memberSummary = {
+  leastInput: 0,
+  leastOutput: 1,
+  negativeMostContext: 2,
+  negativeSureInput: 3,
+  negativeSureOutput: 4,
+  sureContext: 5,
+} as const;
 
 /** Order by least input price, then output price, then address: a price limit is a prefix, one price is one range. */
-export const memberShape: TreeShape<Member, MemberSummary> = {
+export const memberShape: TreeShape<Member> = {
   compare: (a, b) => {
     if (a.leastInput !== b.leastInput) return a.leastInput < b.leastInput ? -1 : 1;
     if (a.leastOutput !== b.leastOutput) return a.leastOutput < b.leastOutput ? -1 : 1;
     if (a.provider === b.provider) return 0;
     return a.provider < b.provider ? -1 : 1;
   },
+  summaryWidth: 6,
   summarise: (member) => {
     const sure = member.candidates[0];
-    return {
-      leastInput: member.leastInput,
-      leastOutput: member.leastOutput,
-      mostContext: member.mostContext,
-      sureInput: Number(sure?.inputPrice ?? 0n),
-      sureOutput: Number(sure?.outputPrice ?? 0n),
-      sureContext: sure?.contextLength ?? 0,
-    };
+    return [
+      member.leastInput,
+      member.leastOutput,
+      -member.mostContext,
+      -Number(sure?.inputPrice ?? 0n),
+      -Number(sure?.outputPrice ?? 0n),
+      sure?.contextLength ?? 0,
+    ];
   },
-  combine: (a, b) => ({
-    leastInput: Math.min(a.leastInput, b.leastInput),
-    leastOutput: Math.min(a.leastOutput, b.leastOutput),
-    mostContext: Math.max(a.mostContext, b.mostContext),
-    sureInput: Math.max(a.sureInput, b.sureInput),
-    sureOutput: Math.max(a.sureOutput, b.sureOutput),
-    sureContext: Math.min(a.sureContext, b.sureContext),
-  }),
 };
 
 /** A provider's offering as a candidate. */

@@ -1,10 +1,11 @@
 import type { Address } from "viem";
 import { HashRing } from "../ring/hash-ring.ts";
 import type { MemberSlots } from "../ring/member-slots.ts";
-import { type Member, type MemberSummary, memberShape, type Standing, standings } from "./member.ts";
+import { type Member, memberShape, type Standing, standings } from "./member.ts";
+import { SlotMap } from "./slot-map.ts";
 import { SortedTree } from "./sorted-tree.ts";
 
-export type MemberTree = SortedTree<Member, MemberSummary>;
+export type MemberTree = SortedTree<Member>;
 
 /** Where a provider stands in a pool. `full` is by the chain's count alone. */
 export type Place = Standing | "full" | "stale" | "inactive";
@@ -27,22 +28,44 @@ export interface Placed {
  */
 export class Pool {
   readonly #trees: Readonly<Record<Place, MemberTree>>;
+  /** All members by their slots. */
+  readonly #bySlot: SlotMap<Placed>;
+  readonly #slots: MemberSlots | undefined;
   /** Live providers, full or not; undefined when there are none. */
   readonly ring: HashRing | undefined;
 
-  private constructor(trees: Readonly<Record<Place, MemberTree>>, ring: HashRing | undefined) {
+  private constructor(
+    trees: Readonly<Record<Place, MemberTree>>,
+    bySlot: SlotMap<Placed>,
+    slots: MemberSlots | undefined,
+    ring: HashRing | undefined,
+  ) {
     this.#trees = trees;
+    this.#bySlot = bySlot;
+    this.#slots = slots;
     this.ring = ring;
   }
 
   static readonly empty = new Pool(
     Object.fromEntries(places.map((place) => [place, SortedTree.empty(memberShape)])) as Record<Place, MemberTree>,
+    SlotMap.empty(),
+    undefined,
     undefined,
   );
 
   /** Members at a place. */
   at(place: Place): MemberTree {
     return this.#trees[place];
+  }
+
+  /** The member of a slot, and where it stands. */
+  placed(slot: number): Placed | undefined {
+    return this.#bySlot.get(slot);
+  }
+
+  /** All slots are below this. */
+  get slotCount(): number {
+    return this.#slots?.count ?? 0;
   }
 
   /** All members. */
@@ -74,7 +97,13 @@ export class Pool {
       if (!isLive(before) && after !== undefined && isLive(after)) add.push(after.member.provider);
       if (before !== undefined && isLive(before) && !isLive(after)) remove.push(before.member.provider);
     }
-    return new Pool(trees, HashRing.change(this.ring, slots, { add, remove }));
+    const bySlot = this.#bySlot.with(
+      moves.flatMap(({ before, after }) => {
+        const provider = (after ?? before)?.member.provider;
+        return provider === undefined ? [] : [[slots.slotOf(provider), after] as const];
+      }),
+    );
+    return new Pool(trees, bySlot, slots, HashRing.change(this.ring, slots, { add, remove }));
   }
 }
 

@@ -1,51 +1,57 @@
-/**
- * How a tree orders its elements, and what each subtree remembers of them. `S` is a summary that two neighbours combine into one:
- * counts, bounds of prices. Queries use it to take or skip whole subtrees.
- */
-export interface TreeShape<E, S> {
+/** How a tree orders its elements, and what each subtree remembers of them. */
+export interface TreeShape<E> {
   /** Total order; 0 only for the same element. */
   compare(a: E, b: E): number;
-  summarise(element: E): S;
-  combine(a: S, b: S): S;
+  /** Numbers of a summary. */
+  readonly summaryWidth: number;
+  /** Summary of one element; that of several is the least of each number. */
+  summarise(element: E): readonly number[];
 }
 
 /** A leaf as a search sees it. */
 export interface LeafView<E> {
   readonly kind: "leaf";
   readonly elements: readonly E[];
+  /** Summaries of the elements, one behind the other. */
+  readonly summaries: readonly number[];
 }
 
 /** A branch as a search sees it. */
-export interface BranchView<E, S> {
+export interface BranchView<E> {
   readonly kind: "branch";
-  readonly children: readonly NodeView<E, S>[];
+  readonly children: readonly NodeView<E>[];
+  /** Summaries of the children, one behind the other: a search judges all of them without meeting one. */
+  readonly summaries: readonly number[];
 }
 
-/** A subtree as a search sees it; `SortedTree.summaryOf` tells what is in it. */
-export type NodeView<E, S> = LeafView<E> | BranchView<E, S>;
+/** A subtree as a search sees it. */
+export type NodeView<E> = LeafView<E> | BranchView<E>;
 
-interface Leaf<E, S> {
+interface Leaf<E> {
   readonly kind: "leaf";
   /** Who may change it in place: the edit that made it. */
   readonly owner: object;
   readonly elements: E[];
-  summary: S | undefined;
+  readonly summaries: number[];
 }
 
-interface Branch<E, S> {
+interface Branch<E> {
   readonly kind: "branch";
   readonly owner: object;
-  readonly children: Node<E, S>[];
+  readonly children: Node<E>[];
   readonly counts: number[];
   /** First element below each child. */
   readonly firsts: E[];
-  summary: S | undefined;
+  readonly summaries: number[];
 }
 
-type Node<E, S> = Leaf<E, S> | Branch<E, S>;
+type Node<E> = Leaf<E> | Branch<E>;
 
 /** What a query does with a subtree. */
 export type Visit = "take" | "skip" | "enter";
+
+/** Judges the summary that starts at a place of a list of numbers. */
+export type Visitor = (summaries: readonly number[], at: number) => Visit;
 
 /** Most elements of a leaf and children of a branch. Wide, so that a descent meets few nodes: each may be far away in memory. */
 const width = 64;
@@ -54,32 +60,27 @@ const width = 64;
  * An immutable sorted set: a B+ tree with shared structure. A change copies the path to one leaf, O(log n); older versions stay as they
  * are. Many changes at once go through `edit`, which copies each touched node once.
  */
-export class SortedTree<E, S> {
-  readonly shape: TreeShape<E, S>;
-  readonly #root: Node<E, S> | undefined;
+export class SortedTree<E> {
+  readonly shape: TreeShape<E>;
+  readonly #root: Node<E> | undefined;
   readonly size: number;
 
-  private constructor(shape: TreeShape<E, S>, root: Node<E, S> | undefined, size: number) {
+  private constructor(shape: TreeShape<E>, root: Node<E> | undefined, size: number) {
     this.shape = shape;
     this.#root = root;
     this.size = size;
   }
 
-  static empty<E, S>(shape: TreeShape<E, S>): SortedTree<E, S> {
+  static empty<E>(shape: TreeShape<E>): SortedTree<E> {
     return new SortedTree(shape, undefined, 0);
   }
 
   /** Applies changes and returns the new tree, or this one when nothing changed. */
-  edit(change: (edit: TreeEdit<E>) => void): SortedTree<E, S> {
+  edit(change: (edit: TreeEdit<E>) => void): SortedTree<E> {
     const edit = new Editor(this.shape, this.#root, this.size);
     change(edit);
     if (!edit.changed) return this;
     return new SortedTree(this.shape, edit.root, edit.size);
-  }
-
-  /** Summary of all elements; undefined when empty. */
-  get summary(): S | undefined {
-    return this.#root === undefined ? undefined : summaryOf(this.#root, this.shape);
   }
 
   /** Element at a rank, 0-based; undefined out of range. */
@@ -133,25 +134,30 @@ export class SortedTree<E, S> {
    * Number of elements that match; `visit` decides on whole subtrees by their summary, `matches` on single elements. Exact while no more
    * than `maxLeaves` leaves must be entered; of the leaves beyond, the share of matches seen so far is assumed.
    */
-  count(visit: (summary: S) => Visit, matches: (element: E) => boolean, maxLeaves = Number.POSITIVE_INFINITY): number {
+  count(visit: Visitor, matches: (element: E) => boolean, maxLeaves = Number.POSITIVE_INFINITY): number {
     if (this.#root === undefined) return 0;
+    const decision = visit(this.summary, 0);
+    if (decision !== "enter") return decision === "take" ? this.size : 0;
     const sample = { leavesLeft: maxLeaves, seen: 0, matched: 0 };
     return Math.round(countIn(this.#root, this.shape, visit, matches, sample));
   }
 
   /** Elements that match, in order, entering no subtree that `visit` skips. */
-  *matching(visit: (summary: S) => Visit, matches: (element: E) => boolean): IterableIterator<E> {
+  *matching(visit: Visitor, matches: (element: E) => boolean): IterableIterator<E> {
     if (this.#root !== undefined) yield* matchingIn(this.#root, this.shape, visit, matches);
   }
 
   /** The tree's nodes, for a search of its own. */
-  get root(): NodeView<E, S> | undefined {
+  get root(): NodeView<E> | undefined {
     return this.#root;
   }
 
-  /** What is in a subtree of this tree. */
-  summaryOf(node: NodeView<E, S>): S {
-    return summaryOf(node as Node<E, S>, this.shape);
+  /** Summary of all elements; infinite when empty. */
+  get summary(): readonly number[] {
+    const { summaryWidth } = this.shape;
+    const summary = emptySummary(summaryWidth);
+    if (this.#root !== undefined) foldInto(summary, 0, this.#root.summaries, summaryWidth);
+    return summary;
   }
 }
 
@@ -163,14 +169,14 @@ export interface TreeEdit<E> {
   delete(element: E): boolean;
 }
 
-class Editor<E, S> implements TreeEdit<E> {
-  readonly #shape: TreeShape<E, S>;
+class Editor<E> implements TreeEdit<E> {
+  readonly #shape: TreeShape<E>;
   readonly #owner: object = {};
-  root: Node<E, S> | undefined;
+  root: Node<E> | undefined;
   size: number;
   changed = false;
 
-  constructor(shape: TreeShape<E, S>, root: Node<E, S> | undefined, size: number) {
+  constructor(shape: TreeShape<E>, root: Node<E> | undefined, size: number) {
     this.#shape = shape;
     this.root = root;
     this.size = size;
@@ -179,7 +185,7 @@ class Editor<E, S> implements TreeEdit<E> {
   put(element: E): void {
     this.changed = true;
     if (this.root === undefined) {
-      this.root = { kind: "leaf", owner: this.#owner, elements: [element], summary: undefined };
+      this.root = this.#leaf([element], [...this.#shape.summarise(element)]);
       this.size = 1;
       return;
     }
@@ -197,62 +203,62 @@ class Editor<E, S> implements TreeEdit<E> {
     const root = this.#own(this.root);
     this.#deleteIn(root, element);
     this.root = root;
-    while (this.root.kind === "branch" && this.root.children.length === 1)
-      this.root = this.root.children[0] as Node<E, S>;
+    while (this.root.kind === "branch" && this.root.children.length === 1) this.root = this.root.children[0] as Node<E>;
     if (this.size === 0) this.root = undefined;
     return true;
   }
 
   /** Puts into an owned node; returns the right half when it had to split. */
-  #putIn(node: Node<E, S>, element: E): Node<E, S> | undefined {
-    node.summary = undefined;
+  #putIn(node: Node<E>, element: E): Node<E> | undefined {
+    const { summaryWidth } = this.#shape;
     if (node.kind === "leaf") {
       const index = lowerBound(node.elements, element, this.#shape);
       const present = node.elements[index];
-      if (present !== undefined && this.#shape.compare(present, element) === 0) {
-        node.elements[index] = element;
-        return undefined;
-      }
-      node.elements.splice(index, 0, element);
-      this.size += 1;
+      const isThere = present !== undefined && this.#shape.compare(present, element) === 0;
+      node.elements.splice(index, isThere ? 1 : 0, element);
+      const summary = this.#shape.summarise(element);
+      node.summaries.splice(index * summaryWidth, isThere ? summaryWidth : 0, ...summary);
+      if (!isThere) this.size += 1;
       if (node.elements.length <= width) return undefined;
-      const elements = node.elements.splice(width >> 1);
-      return { kind: "leaf", owner: this.#owner, elements, summary: undefined };
+      const half = width >> 1;
+      return this.#leaf(node.elements.splice(half), node.summaries.splice(half * summaryWidth));
     }
     const index = childFor(node, element, this.#shape);
     const child = this.#ownChild(node, index);
     const right = this.#putIn(child, element);
     this.#refresh(node, index);
     if (right === undefined) return undefined;
-    node.children.splice(index + 1, 0, right);
-    node.counts.splice(index + 1, 0, countOf(right));
-    node.firsts.splice(index + 1, 0, firstOf(right));
+    this.#insertChild(node, index + 1, right);
     if (node.children.length <= width) return undefined;
-    return this.#branch(node.children.splice(width >> 1), node);
+    const half = width >> 1;
+    node.counts.splice(half);
+    node.firsts.splice(half);
+    node.summaries.splice(half * summaryWidth);
+    return this.#branch(node.children.splice(half));
   }
 
-  #deleteIn(node: Node<E, S>, element: E): void {
-    node.summary = undefined;
+  #deleteIn(node: Node<E>, element: E): void {
+    const { summaryWidth } = this.#shape;
     if (node.kind === "leaf") {
-      node.elements.splice(lowerBound(node.elements, element, this.#shape), 1);
+      const index = lowerBound(node.elements, element, this.#shape);
+      node.elements.splice(index, 1);
+      node.summaries.splice(index * summaryWidth, summaryWidth);
       return;
     }
     const index = childFor(node, element, this.#shape);
     const child = this.#ownChild(node, index);
     this.#deleteIn(child, element);
-    if (countOf(child) > 0) {
-      this.#refresh(node, index);
-      this.#mergeSmall(node, index);
+    if (countOf(child) === 0) {
+      this.#removeChild(node, index);
       return;
     }
-    node.children.splice(index, 1);
-    node.counts.splice(index, 1);
-    node.firsts.splice(index, 1);
+    this.#refresh(node, index);
+    this.#mergeSmall(node, index);
   }
 
   /** Joins a child that has become small with its right or left neighbour, so that removals leave no thin tree. */
-  #mergeSmall(node: Branch<E, S>, index: number): void {
-    const child = node.children[index] as Node<E, S>;
+  #mergeSmall(node: Branch<E>, index: number): void {
+    const child = node.children[index] as Node<E>;
     if (widthOf(child) > width >> 2) return;
     const left = index + 1 < node.children.length ? index : index - 1;
     const a = node.children[left];
@@ -265,58 +271,94 @@ class Editor<E, S> implements TreeEdit<E> {
       owned.counts.push(...b.counts);
       owned.firsts.push(...b.firsts);
     }
-    owned.summary = undefined;
-    node.children.splice(left + 1, 1);
-    node.counts.splice(left + 1, 1);
-    node.firsts.splice(left + 1, 1);
+    owned.summaries.push(...b.summaries);
+    this.#removeChild(node, left + 1);
     this.#refresh(node, left);
   }
 
-  #refresh(node: Branch<E, S>, index: number): void {
-    const child = node.children[index] as Node<E, S>;
+  /** Takes over into a branch what has changed in a child. */
+  #refresh(node: Branch<E>, index: number): void {
+    const child = node.children[index] as Node<E>;
     node.counts[index] = countOf(child);
     node.firsts[index] = firstOf(child);
+    const { summaryWidth } = this.#shape;
+    for (let number = 0; number < summaryWidth; number += 1) {
+      node.summaries[index * summaryWidth + number] = Number.POSITIVE_INFINITY;
+    }
+    foldInto(node.summaries, index * summaryWidth, child.summaries, summaryWidth);
   }
 
-  #ownChild(node: Branch<E, S>, index: number): Node<E, S> {
-    const child = this.#own(node.children[index] as Node<E, S>);
+  #insertChild(node: Branch<E>, index: number, child: Node<E>): void {
+    const { summaryWidth } = this.#shape;
+    node.children.splice(index, 0, child);
+    node.counts.splice(index, 0, 0);
+    node.firsts.splice(index, 0, firstOf(child));
+    node.summaries.splice(index * summaryWidth, 0, ...emptySummary(summaryWidth));
+    this.#refresh(node, index);
+  }
+
+  #removeChild(node: Branch<E>, index: number): void {
+    const { summaryWidth } = this.#shape;
+    node.children.splice(index, 1);
+    node.counts.splice(index, 1);
+    node.firsts.splice(index, 1);
+    node.summaries.splice(index * summaryWidth, summaryWidth);
+  }
+
+  #ownChild(node: Branch<E>, index: number): Node<E> {
+    const child = this.#own(node.children[index] as Node<E>);
     node.children[index] = child;
     return child;
   }
 
-  #own(node: Node<E, S>): Node<E, S> {
+  #own(node: Node<E>): Node<E> {
     if (node.owner === this.#owner) return node;
-    if (node.kind === "leaf") {
-      return { kind: "leaf", owner: this.#owner, elements: node.elements.slice(), summary: node.summary };
-    }
+    if (node.kind === "leaf") return this.#leaf(node.elements.slice(), node.summaries.slice());
     return {
       kind: "branch",
       owner: this.#owner,
       children: node.children.slice(),
       counts: node.counts.slice(),
       firsts: node.firsts.slice(),
-      summary: node.summary,
+      summaries: node.summaries.slice(),
     };
   }
 
-  /** A branch over these children; `shortened` is the branch that they were cut from. */
-  #branch(children: Node<E, S>[], shortened?: Branch<E, S>): Branch<E, S> {
-    if (shortened !== undefined) {
-      shortened.counts.length = shortened.children.length;
-      shortened.firsts.length = shortened.children.length;
-    }
-    return {
+  #leaf(elements: E[], summaries: number[]): Leaf<E> {
+    return { kind: "leaf", owner: this.#owner, elements, summaries };
+  }
+
+  #branch(children: readonly Node<E>[]): Branch<E> {
+    const branch: Branch<E> = {
       kind: "branch",
       owner: this.#owner,
-      children,
-      counts: children.map(countOf),
-      firsts: children.map(firstOf),
-      summary: undefined,
+      children: [],
+      counts: [],
+      firsts: [],
+      summaries: [],
     };
+    children.forEach((child, index) => this.#insertChild(branch, index, child));
+    return branch;
   }
 }
 
-function lowerBound<E, S>(elements: readonly E[], element: E, shape: TreeShape<E, S>): number {
+function emptySummary(summaryWidth: number): number[] {
+  return Array.from({ length: summaryWidth }, () => Number.POSITIVE_INFINITY);
+}
+
+/** Takes the least of each number over some summaries into one. */
+function foldInto(into: number[], at: number, summaries: readonly number[], summaryWidth: number): void {
+  let from = 0;
+  while (from < summaries.length) {
+    for (let number = 0; number < summaryWidth; number += 1) {
+      const value = summaries[from + number] as number;
+      if (value < (into[at + number] as number)) into[at + number] = value;
+    }
+    from += summaryWidth;
+  }
+}
+
+function lowerBound<E>(elements: readonly E[], element: E, shape: TreeShape<E>): number {
   let low = 0;
   let high = elements.length;
   while (low < high) {
@@ -328,7 +370,7 @@ function lowerBound<E, S>(elements: readonly E[], element: E, shape: TreeShape<E
 }
 
 /** Index of the child whose range holds the element. */
-function childFor<E, S>(node: Branch<E, S>, element: E, shape: TreeShape<E, S>): number {
+function childFor<E>(node: Branch<E>, element: E, shape: TreeShape<E>): number {
   let low = 1;
   let high = node.firsts.length;
   while (low < high) {
@@ -339,40 +381,29 @@ function childFor<E, S>(node: Branch<E, S>, element: E, shape: TreeShape<E, S>):
   return low - 1;
 }
 
-function findIn<E, S>(start: Node<E, S>, element: E, shape: TreeShape<E, S>): E | undefined {
+function findIn<E>(start: Node<E>, element: E, shape: TreeShape<E>): E | undefined {
   let node = start;
-  while (node.kind === "branch") node = node.children[childFor(node, element, shape)] as Node<E, S>;
+  while (node.kind === "branch") node = node.children[childFor(node, element, shape)] as Node<E>;
   const found = node.elements[lowerBound(node.elements, element, shape)];
   return found !== undefined && shape.compare(found, element) === 0 ? found : undefined;
 }
 
-function countOf<E, S>(node: Node<E, S>): number {
+function countOf<E>(node: Node<E>): number {
   if (node.kind === "leaf") return node.elements.length;
   let total = 0;
   for (const count of node.counts) total += count;
   return total;
 }
 
-function widthOf<E, S>(node: Node<E, S>): number {
+function widthOf<E>(node: Node<E>): number {
   return node.kind === "leaf" ? node.elements.length : node.children.length;
 }
 
-function firstOf<E, S>(node: Node<E, S>): E {
+function firstOf<E>(node: Node<E>): E {
   return (node.kind === "leaf" ? node.elements[0] : node.firsts[0]) as E;
 }
 
-/** Worked out when first asked for and kept: a node does not change once its tree is published. */
-function summaryOf<E, S>(node: Node<E, S>, shape: TreeShape<E, S>): S {
-  if (node.summary !== undefined) return node.summary;
-  const summaries =
-    node.kind === "leaf"
-      ? node.elements.map((element) => shape.summarise(element))
-      : node.children.map((child) => summaryOf(child, shape));
-  node.summary = summaries.reduce((a, b) => shape.combine(a, b));
-  return node.summary;
-}
-
-function* iterate<E, S>(node: Node<E, S>, rank: number): IterableIterator<E> {
+function* iterate<E>(node: Node<E>, rank: number): IterableIterator<E> {
   if (node.kind === "leaf") {
     for (let index = Math.max(0, rank); index < node.elements.length; index += 1) yield node.elements[index] as E;
     return;
@@ -380,42 +411,51 @@ function* iterate<E, S>(node: Node<E, S>, rank: number): IterableIterator<E> {
   let left = rank;
   for (let index = 0; index < node.children.length; index += 1) {
     const count = node.counts[index] ?? 0;
-    if (left < count) yield* iterate(node.children[index] as Node<E, S>, left);
+    if (left < count) yield* iterate(node.children[index] as Node<E>, left);
     left = Math.max(0, left - count);
   }
 }
 
-function countIn<E, S>(
-  node: Node<E, S>,
-  shape: TreeShape<E, S>,
-  visit: (summary: S) => Visit,
+function countIn<E>(
+  node: Node<E>,
+  shape: TreeShape<E>,
+  visit: Visitor,
   matches: (element: E) => boolean,
   sample: { leavesLeft: number; seen: number; matched: number },
 ): number {
-  const decision = visit(summaryOf(node, shape));
-  if (decision === "skip") return 0;
-  if (decision === "take") return countOf(node);
-  if (sample.leavesLeft <= 0) return (countOf(node) * sample.matched) / sample.seen;
-  if (node.kind === "branch") {
-    return node.children.reduce((total, child) => total + countIn(child, shape, visit, matches, sample), 0);
+  if (node.kind === "leaf") {
+    if (sample.leavesLeft <= 0) return (node.elements.length * sample.matched) / sample.seen;
+    const matched = node.elements.reduce((total, element) => total + (matches(element) ? 1 : 0), 0);
+    sample.leavesLeft -= 1;
+    sample.seen += node.elements.length;
+    sample.matched += matched;
+    return matched;
   }
-  const matched = node.elements.reduce((total, element) => total + (matches(element) ? 1 : 0), 0);
-  sample.leavesLeft -= 1;
-  sample.seen += node.elements.length;
-  sample.matched += matched;
-  return matched;
+  let total = 0;
+  for (let index = 0; index < node.children.length; index += 1) {
+    const decision = visit(node.summaries, index * shape.summaryWidth);
+    const count = node.counts[index] ?? 0;
+    if (decision === "skip") continue;
+    if (decision === "take") total += count;
+    else if (sample.leavesLeft <= 0) total += (count * sample.matched) / sample.seen;
+    else total += countIn(node.children[index] as Node<E>, shape, visit, matches, sample);
+  }
+  return total;
 }
 
-function* matchingIn<E, S>(
-  node: Node<E, S>,
-  shape: TreeShape<E, S>,
-  visit: (summary: S) => Visit,
+function* matchingIn<E>(
+  node: Node<E>,
+  shape: TreeShape<E>,
+  visit: Visitor,
   matches: (element: E) => boolean,
 ): IterableIterator<E> {
-  const decision = visit(summaryOf(node, shape));
-  if (decision === "skip") return;
-  if (decision === "take") yield* iterate(node, 0);
-  else if (node.kind === "leaf") {
+  if (node.kind === "leaf") {
     for (const element of node.elements) if (matches(element)) yield element;
-  } else for (const child of node.children) yield* matchingIn(child, shape, visit, matches);
+    return;
+  }
+  for (let index = 0; index < node.children.length; index += 1) {
+    const decision = visit(node.summaries, index * shape.summaryWidth);
+    if (decision === "take") yield* iterate(node.children[index] as Node<E>, 0);
+    else if (decision === "enter") yield* matchingIn(node.children[index] as Node<E>, shape, visit, matches);
+  }
 }

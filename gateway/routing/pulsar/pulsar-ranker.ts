@@ -122,7 +122,7 @@ export class PulsarRanker {
     const epoch = modelId === undefined ? undefined : input.statistics.weightEpoch?.(modelId, statistic);
     const known = this.#tables.get(model);
     if (known !== undefined && known.ring === ring && epoch !== undefined && known.epoch === epoch) return known.table;
-    const fresh = weightTable(ring.members(), input.statistics, modelsOf(input), statistic);
+    const fresh = weightTable(ring, input.statistics, modelsOf(input), statistic);
     const table = known !== undefined && sameWeights(known.table, fresh) ? known.table : fresh;
     this.#tables.set(model, { ring, epoch, table });
     return table;
@@ -245,12 +245,13 @@ class NeighbourRanking implements PulsarRanking {
     const weighted: MemberWeight[] = [];
     const unweighted: Address[] = [];
     for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; looked += 1) {
-      const provider = walk.next();
-      if (provider === undefined) {
+      const slot = walk.nextSlot();
+      if (slot === undefined) {
         this.#ended = true;
         break;
       }
-      const own = memberWeight(this.#input.statistics, provider, models(provider), this.#statistic);
+      const provider = this.#ring.addressOf(slot);
+      const own = memberWeight(this.#input.statistics, slot, provider, models(provider), this.#statistic);
       if (own === undefined) unweighted.push(provider);
       else weighted.push(own);
     }

@@ -77,18 +77,20 @@ export class PulsarWalk {
       this.#ended = true;
       return false;
     }
-    const { statistics, pool } = this.#input;
+    const { pool } = this.#input;
     const { members } = next.cluster;
-    const ordered =
-      members.length === 1 ? members : members.toSorted((a, b) => statistics.inFlight(a) - statistics.inFlight(b));
-    for (const provider of ordered) {
-      const candidate = pool.find(provider);
-      if (candidate === undefined) continue;
+    const free = members.map((slot) => pool.find(slot)).filter((candidate) => candidate !== undefined);
+    for (const candidate of free.length > 1 ? this.#byStreams(free) : free) {
       if (this.#hasRoom(candidate)) this.#waiting.push({ candidate, score: next.score, rank: this.#rank });
-      else this.excluded.push({ provider, reason: "kv_full" });
+      else this.excluded.push({ provider: candidate.provider, reason: "kv_full" });
     }
     this.#rank += 1;
-    return this.#waiting.length === 0 && members.some((provider) => pool.isFull(provider));
+    return this.#waiting.length === 0 && members.some((slot) => pool.isFull(slot));
+  }
+
+  #byStreams(candidates: readonly Candidate[]): Candidate[] {
+    const streams = ({ provider }: Candidate): number => this.#input.statistics.inFlight(provider);
+    return candidates.toSorted((a, b) => streams(a) - streams(b));
   }
 
   #hasRoom(candidate: Candidate): boolean {

@@ -1,4 +1,5 @@
 import type { Address } from "viem";
+import type { HashRing } from "../ring/hash-ring.ts";
 import type { LiveStatistics, WeightStatistic } from "../types.ts";
 
 /** Providers that share one engine; most are alone. */
@@ -6,7 +7,8 @@ export interface Cluster {
   readonly id: string;
   /** The cluster's maximum is the greatest member value, its mean the sum. */
   readonly weight: number;
-  readonly members: readonly Address[];
+  /** Slots of the ring. */
+  readonly members: readonly number[];
 }
 
 /** The weighted clusters of some members, in the order of their ids. */
@@ -18,6 +20,7 @@ export interface WeightTable {
 
 /** A member's own value of the selected statistic. */
 export interface MemberWeight {
+  readonly slot: number;
   readonly provider: Address;
   readonly weight: number;
   readonly clusterId: string;
@@ -26,6 +29,7 @@ export interface MemberWeight {
 /** The selected statistic of a provider for the first of some models that has one; undefined when it is no value. */
 export function memberWeight(
   statistics: LiveStatistics,
+  slot: number,
   provider: Address,
   models: readonly string[],
   statistic: WeightStatistic,
@@ -34,36 +38,37 @@ export function memberWeight(
     const reported = statistics.reported(provider, modelId);
     const weight = statistic === "max-input-tps" ? reported?.maxInputTps : reported?.lastMeanInputTps;
     if (weight === undefined || !Number.isFinite(weight) || weight <= 0) continue;
-    return { provider, weight, clusterId: reported?.clusterId ?? provider };
+    return { slot, provider, weight, clusterId: reported?.clusterId ?? provider };
   }
   return undefined;
 }
 
 /** Gathers weighted members into clusters, in the order of their first members. */
 export function clustersOf(members: readonly MemberWeight[], statistic: WeightStatistic): Cluster[] {
-  const clusters = new Map<string, { readonly id: string; weight: number; readonly members: Address[] }>();
-  for (const { provider, weight, clusterId } of members) {
+  const clusters = new Map<string, { readonly id: string; weight: number; readonly members: number[] }>();
+  for (const { slot, weight, clusterId } of members) {
     const cluster = clusters.get(clusterId);
-    if (cluster === undefined) clusters.set(clusterId, { id: clusterId, weight, members: [provider] });
+    if (cluster === undefined) clusters.set(clusterId, { id: clusterId, weight, members: [slot] });
     else {
       cluster.weight = statistic === "max-input-tps" ? Math.max(cluster.weight, weight) : cluster.weight + weight;
-      cluster.members.push(provider);
+      cluster.members.push(slot);
     }
   }
   return [...clusters.values()];
 }
 
-/** Table of all members. @param modelsOf Models to look for a statistic of; the first that has one counts. */
+/** Table of all members of a ring. @param modelsOf Models to look for a statistic of; the first that has one counts. */
 export function weightTable(
-  members: Iterable<Address>,
+  ring: HashRing,
   statistics: LiveStatistics,
   modelsOf: (provider: Address) => readonly string[],
   statistic: WeightStatistic,
 ): WeightTable {
   const weighted: MemberWeight[] = [];
   const unweighted: Address[] = [];
-  for (const provider of members) {
-    const own = memberWeight(statistics, provider, modelsOf(provider), statistic);
+  for (const slot of ring.memberSlots()) {
+    const provider = ring.addressOf(slot);
+    const own = memberWeight(statistics, slot, provider, modelsOf(provider), statistic);
     if (own === undefined) unweighted.push(provider);
     else weighted.push(own);
   }

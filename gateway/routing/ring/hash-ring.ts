@@ -55,12 +55,22 @@ export class HashRing {
     return new RingWalk(this.#slots, this.#points.cursor(position * slotSpan), this.size);
   }
 
+  /** The member of a slot that a walk gave. */
+  addressOf(slot: number): Address {
+    return this.#slots.addressOf(slot);
+  }
+
+  /** Slots of all members, in no order. */
+  memberSlots(): number[] {
+    const slots: number[] = [];
+    const walk = this.walk(0);
+    for (let slot = walk.nextSlot(); slot !== undefined; slot = walk.nextSlot()) slots.push(slot);
+    return slots;
+  }
+
   /** All members, in no order. */
   members(): Address[] {
-    const members: Address[] = [];
-    const walk = this.walk(0);
-    for (let member = walk.next(); member !== undefined; member = walk.next()) members.push(member);
-    return members;
+    return this.memberSlots().map((slot) => this.addressOf(slot));
   }
 
   /** Share of the circle that each member owns; the shares sum to 1. */
@@ -93,12 +103,18 @@ export class RingWalk {
 
   /** The next member; undefined when all were seen. */
   next(): Address | undefined {
+    const slot = this.nextSlot();
+    return slot === undefined ? undefined : this.#slots.addressOf(slot);
+  }
+
+  /** The slot of the next member; undefined when all were seen. */
+  nextSlot(): number | undefined {
     const seen = this.#seen;
     while (seen.size < this.#size) {
       const slot = (this.#cursor.next() as number) % slotSpan;
       if (seen.has(slot)) continue;
       seen.add(slot);
-      return this.#slots.addressOf(slot);
+      return slot;
     }
     return undefined;
   }

@@ -16,6 +16,11 @@ export class MemberSlots {
     return this.#addresses.length >= maxSlots - 1;
   }
 
+  /** Numbers given so far: all are below this. */
+  get count(): number {
+    return this.#addresses.length;
+  }
+
   /** The number of an address; gives it one when it has none. */
   slotOf(address: Address): number {
     const known = this.#slots.get(address);

@@ -53,7 +53,7 @@ export class Posts {
 
   /** Whether a refusal tells more than the index. */
   isKnownFull(provider: Address): boolean {
-    return this.#full.has(provider);
+    return this.#full.size > 0 && this.#full.has(provider);
   }
 
   /** The index is complete up to this block: its `openJobs` hold what was mined until there. */
@@ -69,7 +69,7 @@ export class Posts {
 
   /** Posts not in the index at one provider. */
   of(provider: Address): number {
-    return this.#counts.get(provider) ?? 0;
+    return this.#counts.size === 0 ? 0 : (this.#counts.get(provider) ?? 0);
   }
 
   #change(provider: Address, by: 1 | -1): void {

@@ -48,6 +48,8 @@ export class RoutingStatistics implements LiveStatistics {
   readonly #outcomes = new Map<Address, Map<string, Outcomes>>();
   readonly #roundTrips = new Map<Address, DecayedMean>();
   readonly #refused = new Set<Address>();
+  /** Providers of which a failure is remembered. */
+  readonly #failed = new Set<Address>();
   #leases = 0;
 
   constructor(options: StatisticsOptions) {
@@ -79,6 +81,7 @@ export class RoutingStatistics implements LiveStatistics {
       end: (end) => {
         if (!ticket.release()) return false;
         leaveQueue();
+        if (end.outcome === "fault") this.#failed.add(provider);
         const ttftMs = end.ttftMs ?? firstTokenMs;
         this.#outcomesOf(provider, modelId).record(
           ttftMs === undefined ? end : { ...end, ttftMs },
@@ -163,6 +166,10 @@ export class RoutingStatistics implements LiveStatistics {
     return this.#outcomes.get(provider)?.get(modelId)?.read(this.#clock.monotonic());
   }
 
+  hasFailed(provider: Address): boolean {
+    return this.#failed.size > 0 && this.#failed.has(provider);
+  }
+
   reported(provider: Address, modelId: string): ReportedStatistics | undefined {
     return this.#reported.get(provider, modelId, this.#clock.monotonic());
   }
@@ -176,7 +183,7 @@ export class RoutingStatistics implements LiveStatistics {
   }
 
   endpointRefused(provider: Address): boolean {
-    return this.#refused.has(provider);
+    return this.#refused.size > 0 && this.#refused.has(provider);
   }
 
   /** Ms since the newest status of a provider. */
@@ -206,7 +213,7 @@ export class RoutingStatistics implements LiveStatistics {
     const models = this.#outcomes.get(provider) ?? new Map<string, Outcomes>();
     this.#outcomes.delete(provider);
     this.#outcomes.set(provider, models);
-    bound(this.#outcomes, this.#maxRemembered);
+    for (const forgotten of bound(this.#outcomes, this.#maxRemembered)) this.#failed.delete(forgotten);
     const known = models.get(modelId);
     if (known !== undefined) return known;
     const outcomes = new Outcomes(this.#halfLives);
@@ -215,10 +222,13 @@ export class RoutingStatistics implements LiveStatistics {
   }
 }
 
-/** Drops the oldest entries of an insertion-ordered map. */
-function bound<K, V>(map: Map<K, V>, limit: number): void {
+/** Drops the oldest entries of an insertion-ordered map, and returns their keys. */
+function bound<K, V>(map: Map<K, V>, limit: number): K[] {
+  const dropped: K[] = [];
   for (const key of map.keys()) {
-    if (map.size <= limit) return;
+    if (map.size <= limit) break;
     map.delete(key);
+    dropped.push(key);
   }
+  return dropped;
 }

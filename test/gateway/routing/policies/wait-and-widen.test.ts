@@ -103,7 +103,12 @@ describe("pulsar_wait_and_widen", () => {
   const ranking = (chooser: Chooser, affinityKey: string) => {
     const pulsar = new Chooser({ name: "pulsar" }, chooser.providers);
     for (const [address, report] of chooser.statistics.reportedOf) pulsar.statistics.reportedOf.set(address, report);
-    return pulsar.ranked({ affinityKey });
+    const order = new Set<`0x${string}`>();
+    for (let size = -1; size < order.size; ) {
+      size = order.size;
+      for (const address of pulsar.ranked({ affinityKey, tried: order })) order.add(address);
+    }
+    return [...order];
   };
   const fill = (chooser: Chooser, full: readonly `0x${string}`[]) =>
     chooser.replace(chooser.providers.map((one) => (full.includes(one.address) ? { ...one, openJobs: 2 } : one)));

@@ -1,27 +1,27 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { type NodeView, SortedTree, type TreeShape } from "../../../../gateway/routing/pool/sorted-tree.ts";
+import {
+  type NodeView,
+  SortedTree,
+  type TreeShape,
+  type Visitor,
+} from "../../../../gateway/routing/pool/sorted-tree.ts";
 
 interface Item {
   readonly key: number;
   readonly value: number;
 }
 
-interface Bounds {
-  readonly least: number;
-  readonly most: number;
-}
-
-const shape: TreeShape<Item, Bounds> = {
+const shape: TreeShape<Item> = {
   compare: (a, b) => a.key - b.key,
-  summarise: ({ value }) => ({ least: value, most: value }),
-  combine: (a, b) => ({ least: Math.min(a.least, b.least), most: Math.max(a.most, b.most) }),
+  summaryWidth: 2,
+  summarise: ({ value }) => [value, -value],
 };
 
 const item = fc.record({ key: fc.nat(400), value: fc.nat(100) });
 const batch = fc.array(fc.record({ put: fc.boolean(), item }), { maxLength: 120 });
 
-function apply(tree: SortedTree<Item, Bounds>, model: Map<number, Item>, changes: readonly Change[]) {
+function apply(tree: SortedTree<Item>, model: Map<number, Item>, changes: readonly Change[]) {
   return tree.edit((edit) => {
     for (const change of changes) {
       if (change.put) {
@@ -47,7 +47,7 @@ describe("SortedTree", () => {
       fc.property(fc.array(batch, { maxLength: 12 }), (batches) => {
         let tree = SortedTree.empty(shape);
         const model = new Map<number, Item>();
-        const versions: (readonly [SortedTree<Item, Bounds>, Item[]])[] = [];
+        const versions: (readonly [SortedTree<Item>, Item[]])[] = [];
         for (const changes of batches) {
           tree = apply(tree, model, changes);
           versions.push([tree, sorted(model)]);
@@ -83,7 +83,10 @@ describe("SortedTree", () => {
         const model = new Map<number, Item>();
         const tree = apply(SortedTree.empty(shape), model, changes);
         const expected = sorted(model).filter(({ value }) => value <= limit);
-        const visit = ({ least, most }: Bounds) => (least > limit ? "skip" : most <= limit ? "take" : "enter");
+        const visit: Visitor = (summaries, at) => {
+          if (summaries[at]! > limit) return "skip";
+          return -summaries[at + 1]! <= limit ? "take" : "enter";
+        };
         const matches = ({ value }: Item) => value <= limit;
         expect(tree.count(visit, matches)).to.equal(expected.length);
         expect([...tree.matching(visit, matches)]).to.deep.equal(expected);
@@ -104,10 +107,10 @@ describe("SortedTree", () => {
       for (let key = 0; key < 50_000; key += 1) if (key % 1000 !== 0) edit.delete({ key, value: 0 });
     });
     expect(thin.size).to.equal(50);
-    const leavesOf = (node: NodeView<Item, Bounds>): number =>
+    const leavesOf = (node: NodeView<Item>): number =>
       node.kind === "leaf" ? 1 : node.children.reduce((sum, child) => sum + leavesOf(child), 0);
     const leaves = thin.root === undefined ? 0 : leavesOf(thin.root);
     expect(leaves).to.be.at.most(13);
-    expect(thin.summary).to.deep.equal({ least: 0, most: 49_000 });
+    expect(thin.summary).to.deep.equal([0, -49_000]);
   });
 });
