@@ -1,0 +1,78 @@
+import { expect } from "chai";
+import { run, type RunConfig, type RunResult } from "../../../scripts/sim/model/run.ts";
+import { drawTrace, type LoadConfig } from "../../../scripts/sim/model/trace.ts";
+import { estimateOf, pairedChange, percentile } from "../../../scripts/sim/report/estimate.ts";
+import { equalBackends } from "../../../scripts/sim/scenarios/fleet.ts";
+
+const load: LoadConfig = {
+  steps: [{ seconds: 30, perSecond: 8 }],
+  sessions: 20,
+  regions: 1,
+  inputTokens: 1000,
+  prefixTokens: 800,
+  maxOutputTokens: 100,
+};
+
+const config: RunConfig = {
+  policy: { name: "pulsar_wait_and_widen" },
+  backends: equalBackends(3),
+  load,
+  gateway: { clientTimeoutMs: 30_000, maxAttempts: 100, pollMs: 100, askedPerWake: 4, affinity: true },
+  roundTripMs: () => 10,
+  blockMs: 1000,
+  heartbeatMs: 1000,
+  reportDelayMs: 50,
+};
+
+const ttft = ({ recorder }: RunResult): number[] => recorder.windows.flatMap((window) => window.ttftMs);
+
+describe("the simulation", () => {
+  it("gives the same run for the same seed, and another for another", () => {
+    expect(ttft(run(config, 1))).to.deep.equal(ttft(run(config, 1)));
+    expect(ttft(run(config, 1))).to.not.deep.equal(ttft(run(config, 2)));
+  });
+
+  it("gives every arm of a seed the same load, whatever the policy draws", () => {
+    expect([...drawTrace(load, 3)]).to.deep.equal([...drawTrace(load, 3)]);
+    const arrived = (policy: RunConfig["policy"]) =>
+      run({ ...config, policy }, 3).recorder.windows.map((one) => one.arrived);
+    expect(arrived({ name: "least_inflight" })).to.deep.equal(arrived({ name: "cheapest" }));
+  });
+
+  it("accounts for every request: answered or failed, and no slot left taken", () => {
+    for (const slots of [1, 8]) {
+      const gateway = { ...config.gateway, clientTimeoutMs: 3000 };
+      const { recorder, backends } = run({ ...config, gateway, backends: equalBackends(3, { slots }) }, 5);
+      for (const window of recorder.windows) {
+        expect(window.ttftMs.length + window.failures).to.equal(window.arrived);
+        expect(window.completed).to.equal(window.ttftMs.length);
+      }
+      expect(backends.map(({ running }) => running)).to.deep.equal([0, 0, 0]);
+    }
+  });
+
+  it("finds nothing cheaper than the way, the overhead and the uncached tokens", () => {
+    const least = 10 + 20 + (1000 * 200) / 8000;
+    const times = ttft(run(config, 7));
+    expect(Math.min(...times)).to.be.closeTo(least, 1e-6);
+  });
+});
+
+describe("estimates", () => {
+  it("are means with Student's interval over the seeds", () => {
+    const { mean, ci95 } = estimateOf([1, 2, 3, 4]);
+    expect(mean).to.equal(2.5);
+    expect(ci95).to.be.closeTo((3.182 * Math.sqrt(5 / 3)) / 2, 1e-9);
+    expect(estimateOf([5]).ci95).to.be.NaN;
+  });
+
+  it("compare seed by seed, so that what the seeds share cancels", () => {
+    expect(pairedChange([110, 220, 330], [100, 200, 300]).mean).to.be.closeTo(10, 1e-9);
+    expect(pairedChange([110, 220, 330], [100, 200, 300]).ci95).to.be.closeTo(0, 1e-9);
+  });
+
+  it("take percentiles by rank", () => {
+    expect(percentile([5, 1, 4, 2, 3], 0.5)).to.equal(3);
+    expect(percentile([], 0.5)).to.be.NaN;
+  });
+});
