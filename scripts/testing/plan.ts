@@ -11,11 +11,14 @@ export interface Step {
   readonly ignore: readonly string[];
 }
 
+/** Tests that kill processes: long, and mostly waiting for one to come up. */
+const KILL_TESTS = "test/{chain,provider,store}/**/crash.test.ts";
+
 const SUITES = {
   solidity: [{ name: "solidity", runner: "solidity", files: [], ignore: [] }],
   hardhat: [{ name: "hardhat", runner: "hardhat", files: [], ignore: [] }],
-  unit: [{ name: "unit", runner: "mocha", files: ["test/**/*.test.ts"], ignore: ["test/e2e/**"] }],
-  e2e: [{ name: "e2e", runner: "mocha", files: ["test/e2e/**/*.test.ts"], ignore: [] }],
+  unit: [{ name: "unit", runner: "mocha", files: ["test/**/*.test.ts"], ignore: ["test/e2e/**", KILL_TESTS] }],
+  e2e: [{ name: "e2e", runner: "mocha", files: ["test/e2e/**/*.test.ts", KILL_TESTS], ignore: [] }],
   services: [{ name: "services", runner: "mocha", files: ["test/**/*.test.ts"], ignore: [] }],
 } as const satisfies Record<string, readonly Step[]>;
 

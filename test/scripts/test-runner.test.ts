@@ -17,13 +17,15 @@ describe("planTests", () => {
       ["solidity"],
       ["hardhat"],
       ["mocha", "test/**/*.test.ts"],
-      ["mocha", "test/e2e/**/*.test.ts"],
+      ["mocha", "test/e2e/**/*.test.ts", "test/{chain,provider,store}/**/crash.test.ts"],
     ]);
   });
 
   it("knows the suites by name, each once", () => {
     expect(plan("contracts", "solidity")).to.deep.equal([["solidity"], ["hardhat"]]);
-    expect(plan("e2e")).to.deep.equal([["mocha", "test/e2e/**/*.test.ts"]]);
+    expect(plan("e2e")).to.deep.equal([
+      ["mocha", "test/e2e/**/*.test.ts", "test/{chain,provider,store}/**/crash.test.ts"],
+    ]);
   });
 
   it("sends each file to the program that runs it", () => {
