@@ -13,8 +13,8 @@ const stepSeconds = 180;
 const peak = rates.indexOf(200);
 
 /** Prefill speeds of the four backends of a region; their decode speeds are in proportion. */
-const prefillSpeeds = [20_000, 28_000, 36_000, 52_000];
-const meanPrefillSpeed = 34_000;
+const prefillSpeeds = [30_000, 40_000, 50_000, 70_000];
+const meanPrefillSpeed = 47_500;
 /** Of the mean backend, alone: at 200 requests/s about three quarters of the 500 slots are taken when every prefix is cached. */
 const meanDecodeSpeed = 92;
 
