@@ -17,7 +17,7 @@ const HARDHAT = "node_modules/hardhat/dist/src/cli.js";
 const MOCHA = "node_modules/mocha/bin/mocha.js";
 
 /** A program whose tests are over and that does not end has left a server, a timer or a child open. */
-const EXIT_GRACE_MS = Number(process.env["T4T_TEST_EXIT_GRACE_SECONDS"] ?? 10) * 1000;
+const EXIT_GRACE_MS = Number(process.env["T4T_TEST_EXIT_GRACE_SECONDS"] ?? 60) * 1000;
 const STEP_LIMIT_MS = 20 * 60_000;
 
 const { values, positionals } = parseArgs({
