@@ -78,12 +78,15 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   return { busy, busyCount, excluded: tally.excluded, excludedCounts: tally.counts };
 }
 
+const livePlaces = [...standings, "full"] as const;
+
 /** Live members whose price or context does not fit. */
 function countMisfits({ pool, limits }: ExclusionInput, tally: Tally): void {
   let byPrice = 0;
   let byContext = 0;
-  for (const place of [...standings, "full"] as const) {
+  for (const place of livePlaces) {
     const tree = pool.at(place);
+    if (tree.size === 0) continue;
     const fitting = tree.count(limits.visit, limits.matches, countLeaves);
     if (fitting === tree.size) continue;
     const priced = limits.limitsPrice ? tree.count(limits.visitPrice, limits.pricesMatch, countLeaves) : tree.size;

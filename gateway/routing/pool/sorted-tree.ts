@@ -64,11 +64,16 @@ export class SortedTree<E> {
   readonly shape: TreeShape<E>;
   readonly #root: Node<E> | undefined;
   readonly size: number;
+  /** Summary of all elements; infinite when empty. */
+  readonly summary: readonly number[];
 
   private constructor(shape: TreeShape<E>, root: Node<E> | undefined, size: number) {
     this.shape = shape;
     this.#root = root;
     this.size = size;
+    const summary = emptySummary(shape.summaryWidth);
+    if (root !== undefined) foldInto(summary, 0, root.summaries, shape.summaryWidth);
+    this.summary = summary;
   }
 
   static empty<E>(shape: TreeShape<E>): SortedTree<E> {
@@ -150,14 +155,6 @@ export class SortedTree<E> {
   /** The tree's nodes, for a search of its own. */
   get root(): NodeView<E> | undefined {
     return this.#root;
-  }
-
-  /** Summary of all elements; infinite when empty. */
-  get summary(): readonly number[] {
-    const { summaryWidth } = this.shape;
-    const summary = emptySummary(summaryWidth);
-    if (this.#root !== undefined) foldInto(summary, 0, this.#root.summaries, summaryWidth);
-    return summary;
   }
 }
 
@@ -343,7 +340,9 @@ class Editor<E> implements TreeEdit<E> {
 }
 
 function emptySummary(summaryWidth: number): number[] {
-  return Array.from({ length: summaryWidth }, () => Number.POSITIVE_INFINITY);
+  const summary: number[] = [];
+  for (let number = 0; number < summaryWidth; number += 1) summary.push(Number.POSITIVE_INFINITY);
+  return summary;
 }
 
 /** Takes the least of each number over some summaries into one. */

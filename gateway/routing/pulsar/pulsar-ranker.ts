@@ -28,7 +28,7 @@ export const scoredWhole = 1024;
  * Above, the key's place on the ring names so many neighbours that are scored: who they are moves as little as the ring does, and the
  * owner's probability stays w / sum w up to the spread of the weights among them.
  */
-const neighbours = 24;
+const neighbours = 16;
 /** Neighbours looked at for one window before it is taken as it is: most may not report the statistic. */
 const mostLookedAt = 512;
 /** Best clusters kept of a ranking; more are worked out when all of these are of no use. */

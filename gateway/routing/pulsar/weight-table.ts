@@ -45,6 +45,9 @@ export function memberWeight(
 
 /** Gathers weighted members into clusters, in the order of their first members. */
 export function clustersOf(members: readonly MemberWeight[], statistic: WeightStatistic): Cluster[] {
+  if (members.every(({ provider, clusterId }) => clusterId === provider)) {
+    return members.map(({ provider, weight, slot }) => ({ id: provider, weight, members: [slot] }));
+  }
   const clusters = new Map<string, { readonly id: string; weight: number; readonly members: number[] }>();
   for (const { slot, weight, clusterId } of members) {
     const cluster = clusters.get(clusterId);

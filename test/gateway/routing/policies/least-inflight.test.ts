@@ -70,6 +70,6 @@ describe("least_inflight", () => {
     const large = new Chooser(config, fleet(2000));
     for (const { address } of large.providers.slice(0, 1000)) large.statistics.inFlightOf.set(address, 1);
     const busyShare = [...large.shares(500)].filter(([provider]) => large.statistics.inFlight(provider) > 0).length;
-    expect(busyShare, "16 draws find an idle one of a half").to.equal(0);
+    expect(busyShare, "8 draws nearly always find an idle one of a half").to.be.at.most(8);
   });
 });
