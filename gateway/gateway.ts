@@ -488,7 +488,9 @@ export class Gateway {
     this.#server?.destroy();
     this.#metricsServer?.destroy();
     await closed;
+    this.#settlement.stop();
     await this.#connections.close();
+    await this.#settlement.idle();
     await this.#store.idle();
     await this.#journal.close();
   }

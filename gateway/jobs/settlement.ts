@@ -1,4 +1,5 @@
 import type { Address, Hex, LocalAccount } from "viem";
+import { sleep } from "../../chain/sleep.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import { type MessageDomain, receiptTypedData } from "../../protocol/messages.ts";
 import type { Usage } from "../../protocol/usage.ts";
@@ -43,6 +44,7 @@ const workingStates: ReadonlySet<string> = new Set(["accepted", "delivered", "re
 export class Settlement {
   readonly #options: SettlementOptions;
   readonly #running = new Set<Promise<void>>();
+  readonly #stopped = new AbortController();
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -51,6 +53,11 @@ export class Settlement {
   /** Talks with providers that are under way. */
   get pending(): number {
     return this.#running.size;
+  }
+
+  /** Begins no further try: a talk under way ends with the one it is at, and the next process's janitor takes it up. */
+  stop(): void {
+    this.#stopped.abort();
   }
 
   /** Resolves when no talk is under way. */
@@ -171,10 +178,9 @@ export class Settlement {
     }
   }
 
+  /** Rejects at the stop, which ends the talk. */
   async #pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#options.clock.after(ms, resolve);
-    });
+    await sleep(this.#options.clock, ms, this.#stopped.signal);
   }
 
   #track(work: Promise<void>): void {

@@ -1,3 +1,4 @@
+import type { Clock } from "../../../protocol/clock.ts";
 import { type RunningGateway, startGateway } from "../../../gateway/start.ts";
 import type { GatewaySettings } from "../../../gateway/settings.ts";
 import { FakeChain } from "./fake-chain.ts";
@@ -32,6 +33,7 @@ export interface TestGatewayOptions {
   readonly chain?: FakeChain;
   readonly journal?: MemoryJournal;
   readonly janitorMs?: number;
+  readonly clock?: Clock;
 }
 
 /** Starts the providers, then a gateway that knows them. The first provider is the cheapest. */
@@ -55,6 +57,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     journal,
     openChain: async (chainOptions) => await chain.open(chainOptions),
     janitorMs: options.janitorMs ?? 50,
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
   });
   return {
     url: gateway.url,
