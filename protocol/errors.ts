@@ -33,6 +33,7 @@ export const errorTable = {
   upstream_timeout: { status: 504, type: "timeout_error" },
   server_is_overloaded: { status: 503, type: "service_unavailable_error", retryAfter: true },
   capacity_timeout: { status: 503, type: "service_unavailable_error", retryAfter: true, noRetry: true },
+  no_provider_online: { status: 503, type: "service_unavailable_error", retryAfter: true },
   chain_unavailable: { status: 503, type: "service_unavailable_error", retryAfter: true },
   server_draining: { status: 503, type: "service_unavailable_error", retryAfter: true, close: true },
 } as const satisfies Record<string, ErrorRow>;
@@ -53,6 +54,8 @@ export interface ErrorBody {
 export interface T4tErrorOptions {
   /** Name of the request field at fault. */
   readonly param?: string;
+  /** Code that the client is shown in place of ours: a backend's own, already found fit for it. */
+  readonly shownCode?: string;
   /** Seconds for `Retry-After`; clamped to 1..60. */
   readonly retryAfterSeconds?: number;
   readonly cause?: unknown;
@@ -63,12 +66,14 @@ export class T4tError extends Error {
   override readonly name = "T4tError";
   readonly code: ErrorCode;
   readonly param: string | null;
+  readonly shownCode: string | undefined;
   readonly retryAfterSeconds: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: T4tErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.param = options.param ?? null;
+    this.shownCode = options.shownCode;
     this.retryAfterSeconds = options.retryAfterSeconds;
   }
 
@@ -78,7 +83,8 @@ export class T4tError extends Error {
 
   /** The OpenAI-shaped body. */
   toBody(): ErrorBody {
-    return { error: { message: this.message, type: this.row.type, param: this.param, code: this.code } };
+    const code = this.shownCode ?? this.code;
+    return { error: { message: this.message, type: this.row.type, param: this.param, code } };
   }
 
   /** Headers that belong to the error. */

@@ -11,7 +11,8 @@ import type { Usage } from "./usage.ts";
  *
  * A refusal has one of `providerErrorCodes` as `error.code` of its OpenAI-shaped body. A stream's head is sent with the
  * acknowledgement, before the backend has answered: when the backend then fails before its first byte, the same body follows as the
- * only `data:` block, without `[DONE]`. A stream that fails later is cut. `GET {endpoint}/v1/jobs/{jobId}` tells the provider's
+ * only `data:` block, without `[DONE]`. A stream that fails later is cut. With `backend_rejected` the message and `param` are the
+ * backend's own, and `error.backend_code` is its code where it has one. `GET {endpoint}/v1/jobs/{jobId}` tells the provider's
  * usage of a cut stream.
  */
 export const wireHeaders = {

@@ -16,6 +16,8 @@ const typeByStatus: Readonly<Record<number, string>> = {
 /** Options of `ProviderError`. */
 export interface ProviderErrorOptions {
   readonly param?: string;
+  /** The backend's own code for what it rejects. */
+  readonly backendCode?: string;
   /** Further public fields beside `error`, such as the usage statement that contradicts a receipt. */
   readonly extra?: Readonly<Record<string, unknown>>;
   readonly cause?: unknown;
@@ -26,12 +28,14 @@ export class ProviderError extends Error {
   override readonly name = "ProviderError";
   readonly code: ProviderErrorCode;
   readonly param: string | null;
+  readonly backendCode: string | undefined;
   readonly extra: Readonly<Record<string, unknown>>;
 
   constructor(code: ProviderErrorCode, message: string, options: ProviderErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.param = options.param ?? null;
+    this.backendCode = options.backendCode;
     this.extra = options.extra ?? {};
   }
 
@@ -44,7 +48,13 @@ export class ProviderError extends Error {
   toBody(): string {
     const type = typeByStatus[this.status] ?? "invalid_request_error";
     return JSON.stringify({
-      error: { message: this.message, type, param: this.param, code: this.code },
+      error: {
+        message: this.message,
+        type,
+        param: this.param,
+        code: this.code,
+        ...(this.backendCode === undefined ? {} : { backend_code: this.backendCode }),
+      },
       ...this.extra,
     });
   }

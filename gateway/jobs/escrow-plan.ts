@@ -51,6 +51,11 @@ export function inputBoundAt(request: CompletionRequest, contextLength: number):
   return Math.min(request.inputTokensBound, contextLength * request.choices);
 }
 
+/** Whether prompt and answer can be longer than the context, at a token for each byte: a backend that says so may be right. */
+export function mayExceedContext(request: CompletionRequest, contextLength: number, policy: EscrowPolicy): boolean {
+  return request.inputTokensBound + maxTokensAt(request, contextLength, policy) > contextLength;
+}
+
 /** Wei that one candidate's answer can cost at most, with headroom. */
 export function escrowAt(request: CompletionRequest, candidate: Candidate, policy: EscrowPolicy): bigint {
   const amount = escrowFor({

@@ -280,7 +280,7 @@ class ProviderAnswer {
 
   #faultOf(fault: StreamFault): void {
     // A provider that has bound itself at once can only refuse inside its stream.
-    const refusal = fault.code === undefined || this.#told.started ? undefined : refusalOf(fault.code, fault.message);
+    const refusal = fault.error === undefined || this.#told.started ? undefined : refusalOf(fault.error);
     if (refusal === undefined) {
       this.#fault(fault.kind, fault.message);
       return;

@@ -1,4 +1,5 @@
-import { isObject } from "../openai/field-types.ts";
+import { isObject, type JsonObject } from "../openai/field-types.ts";
+import { publicCode, publicParam } from "../relay/public-word.ts";
 import { type ProviderErrorCode, providerErrorCodes } from "../../protocol/wire.ts";
 
 /** A provider's answer that is not a 200, in our words. */
@@ -12,6 +13,9 @@ export interface ProviderRefusal {
   readonly kind: "busy" | "rejected" | "mismatch" | "fault";
   /** The provider's words, not yet fit for clients. */
   readonly message: string | undefined;
+  /** The request field that it blames and the backend's code for it, as fit for clients. */
+  readonly param: string | undefined;
+  readonly backendCode: string | undefined;
 }
 
 /** Codes by which a provider passes on that the request itself is bad. */
@@ -24,23 +28,34 @@ const rejections: ReadonlySet<ProviderErrorCode> = new Set([
 /** Reads a refusal. Anything that does not speak our protocol is a fault, whatever its status. */
 export function readRefusal(status: number, body: string): ProviderRefusal {
   const error = errorOf(body);
-  const message = isObject(error) && typeof error.message === "string" ? error.message : undefined;
-  const known = isObject(error) && typeof error.code === "string" ? refusalOf(error.code, message) : undefined;
+  const known = isObject(error) ? refusalOf(error) : undefined;
   if (known !== undefined) return known;
   const hundred = Math.floor(status / 100);
   return {
     code: hundred === 3 ? "http_3xx" : hundred === 4 ? "http_4xx" : hundred === 5 ? "http_5xx" : "http_other",
     kind: "fault",
-    message,
+    message: isObject(error) ? textOf(error.message) : undefined,
+    param: undefined,
+    backendCode: undefined,
   };
 }
 
-/** A refusal by its code, also where it comes inside a stream; undefined when the code is not of our protocol. */
-export function refusalOf(code: string, message: string | undefined): ProviderRefusal | undefined {
-  if (!isProviderErrorCode(code)) return undefined;
+/** A refusal by its error object, also where that comes inside a stream; undefined when its code is not of our protocol. */
+export function refusalOf(error: JsonObject): ProviderRefusal | undefined {
+  const { code } = error;
+  if (typeof code !== "string" || !isProviderErrorCode(code)) return undefined;
   const { kind } = providerErrorCodes[code];
-  if (kind !== "caller") return { code, kind, message };
-  return { code, kind: rejections.has(code) ? "rejected" : "mismatch", message };
+  return {
+    code,
+    kind: kind !== "caller" ? kind : rejections.has(code) ? "rejected" : "mismatch",
+    message: textOf(error.message),
+    param: publicParam(error.param),
+    backendCode: publicCode(error.backend_code),
+  };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }
 
 function isProviderErrorCode(code: string): code is ProviderErrorCode {

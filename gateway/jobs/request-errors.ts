@@ -1,5 +1,6 @@
 import { T4tError } from "../../protocol/errors.ts";
 import type { WaitOutcome } from "../capacity/capacity-lines.ts";
+import type { CompletionKind, CompletionRequest } from "../openai/completion-request.ts";
 import { publicMessage } from "../relay/public-message.ts";
 import type { ExclusionReason, Selection } from "../routing/types.ts";
 import type { ProviderRefusal } from "./provider-refusal.ts";
@@ -9,14 +10,24 @@ function quoted(modelId: string | undefined): string {
   return modelId === undefined ? "any model" : `the model '${publicMessage(modelId, "?").slice(0, 128)}'`;
 }
 
+/** The model is offered, but every provider of it has been silent for longer than the registry's time to live. */
+export function noProviderOnlineError(modelId: string | undefined): T4tError {
+  return new T4tError("no_provider_online", `No provider of ${quoted(modelId)} is online at the moment.`, {
+    retryAfterSeconds: 30,
+  });
+}
+
 /** Nobody can serve the request: why, in the client's terms. */
-export function noCandidateError(modelId: string | undefined, selection: Pick<Selection, "excludedCounts">): T4tError {
+export function noCandidateError(
+  { modelId, kind }: Pick<CompletionRequest, "modelId" | "kind">,
+  selection: Pick<Selection, "excludedCounts">,
+): T4tError {
   const reasons = Object.keys(selection.excludedCounts) as ExclusionReason[];
   if (reasons.includes("context_too_small")) {
     return new T4tError(
       "context_length_exceeded",
       `The prompt and the requested answer together are longer than the context of every provider of ${quoted(modelId)}.`,
-      { param: "messages" },
+      { param: promptOf(kind) },
     );
   }
   if (reasons.includes("price_above_limit")) {
@@ -35,10 +46,12 @@ export function noCandidateError(modelId: string | undefined, selection: Pick<Se
       { retryAfterSeconds: 10 },
     );
   }
+  // It may be back any moment; whoever was deactivated, or is never called, has left.
+  if (reasons.includes("stale")) return noProviderOnlineError(modelId);
   const message =
     reasons.length === 0
       ? `The model ${modelId === undefined ? "" : `'${publicMessage(modelId, "?").slice(0, 128)}' `}does not exist or is not offered by any provider.`
-      : `No provider of ${quoted(modelId)} is online.`;
+      : `No provider that may be used offers ${quoted(modelId)}.`;
   return new T4tError("model_not_found", message, { param: "model" });
 }
 
@@ -82,9 +95,22 @@ export function chainUnavailableError(cause?: unknown): T4tError {
   });
 }
 
-/** The provider says that the request itself is bad. */
-export function rejectedError(refusal: ProviderRefusal): T4tError {
-  return new T4tError("upstream_rejected", publicMessage(refusal.message, "The provider rejected the request."));
+/** The provider says that the request itself is bad: its backend's words, and its code and parameter where they are fit for it. */
+export function rejectedError(refusal: ProviderRefusal, kind: CompletionKind): T4tError {
+  const { param, backendCode } = refusal;
+  const message = publicMessage(refusal.message, "The provider rejected the request.");
+  if (backendCode === "context_length_exceeded") {
+    return new T4tError("context_length_exceeded", message, { param: param ?? promptOf(kind) });
+  }
+  return new T4tError("upstream_rejected", message, {
+    ...(param === undefined ? {} : { param }),
+    ...(backendCode === undefined ? {} : { shownCode: backendCode }),
+  });
+}
+
+/** The field that holds the prompt. */
+function promptOf(kind: CompletionKind): string {
+  return kind === "chat" ? "messages" : "prompt";
 }
 
 /** A provider broke its answer, or none answered. */

@@ -8,7 +8,7 @@ import type { Candidate } from "../routing/types.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
 import type { AnswerHead, AnswerSink } from "./answer-sink.ts";
 import type { PostOutcome, PostRefusal } from "./escrow-calls.ts";
-import { candidateOf, type EscrowPlan, inputBoundAt, outputBoundAt } from "./escrow-plan.ts";
+import { candidateOf, type EscrowPlan, inputBoundAt, mayExceedContext, outputBoundAt } from "./escrow-plan.ts";
 import type { PartialObservation } from "./job-document.ts";
 import { JobPosting, type Posted } from "./job-posting.ts";
 import type { JobRecord } from "./job-record.ts";
@@ -69,7 +69,7 @@ class RequestRun {
   #generatingMs: number | undefined;
   readonly #busyRefusals = new Map<Address, number>();
   /** The first provider that called the request itself wrong: believed only when a second one says so too. */
-  #rejection: { readonly lease: Lease; readonly durationMs: number } | undefined;
+  #rejection: { readonly lease: Lease; readonly durationMs: number; readonly isOfContext: boolean } | undefined;
 
   constructor(context: RequestContext, request: JobRequest, record: JobRecord, sink: AnswerSink, signal: AbortSignal) {
     this.#context = context;
@@ -188,7 +188,7 @@ class RequestRun {
     if (this.#selector.overEscrowLimit) return escrowLimitError();
     if (this.#failure !== undefined) return this.#failure;
     const { last } = this.#selector;
-    return last === undefined ? chainUnavailableError() : noCandidateError(this.#request.completion.modelId, last);
+    return last === undefined ? chainUnavailableError() : noCandidateError(this.#request.completion, last);
   }
 
   async #serve(grant: Grant): Promise<Next> {
@@ -251,7 +251,13 @@ class RequestRun {
   #leaseFor(grant: Grant, candidate: Candidate): Lease {
     if (grant.lease.provider === candidate.provider) return grant.lease;
     grant.lease.end({ outcome: "busy", durationMs: 0 });
-    return this.#context.statistics.acquire(candidate.provider, candidate.generation, candidate.modelId);
+    const { inputTokensEstimate } = this.#request.completion;
+    return this.#context.statistics.acquire(
+      candidate.provider,
+      candidate.generation,
+      candidate.modelId,
+      inputTokensEstimate,
+    );
   }
 
   #giveBack(grant: Grant, outcome: StreamOutcome): void {
@@ -375,7 +381,8 @@ class RequestRun {
     const bounds = this.#boundsAt(candidate);
     switch (result.kind) {
       case "delivered": {
-        this.#endRejection("fault");
+        // An answer proves the first wrong, but not one that lacked the context which this one has.
+        this.#endRejection(this.#rejection?.isOfContext === true ? "caller" : "fault");
         if (result.body !== undefined) this.#sink.answer(this.#head(jobId, candidate), result.body);
         const usage = await this.#context.settlement.delivered(this.#record, jobId, {
           signers: this.#signers(candidate.provider),
@@ -445,16 +452,22 @@ class RequestRun {
     durationMs: number,
   ): Next {
     const { statistics, limits } = this.#context;
+    const { completion } = this.#request;
     const { provider } = candidate;
     switch (refusal.kind) {
       case "rejected":
-        this.#failure = rejectedError(refusal);
+        this.#failure = rejectedError(refusal, completion.kind);
         if (this.#rejection !== undefined) {
           lease.end({ outcome: "caller", durationMs });
           this.#record.updateAttempt(jobId, { state: "abandoned" });
           return this.#fail(this.#failure);
         }
-        this.#rejection = { lease, durationMs };
+        const isOfContext =
+          this.#failure.code === "context_length_exceeded" &&
+          mayExceedContext(completion, candidate.contextLength, this.#context.escrow());
+        this.#rejection = { lease, durationMs, isOfContext };
+        // Nobody with as little context will find it any shorter: another job would only cost two more transactions.
+        if (isOfContext) this.#selector.contextTooShort(candidate.contextLength);
         return this.#providerFailed(jobId, provider, refusal.code, false);
       case "busy": {
         lease.end({ outcome: "busy", durationMs });

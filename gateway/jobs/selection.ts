@@ -8,6 +8,7 @@ import type { RoutingState } from "../routing/state.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { PostHandle } from "../routing/statistics/posts.ts";
 import type { RoutingRequest, Selection } from "../routing/types.ts";
+import { waitingNeeds } from "../routing/waiting-needs.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
 import { type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts";
 import type { GatewayStatistics } from "./gateway-statistics.ts";
@@ -45,6 +46,8 @@ export class Selector {
   readonly #sources: SelectionSources;
   readonly #request: JobRequest;
   readonly tried = new Set<Address>();
+  /** Tokens of context that were found to be too few for the request. */
+  #tooShort = 0;
   /** The newest decision, for errors and progress. */
   last: Selection | undefined;
   /** Somebody could serve, but only for more than one job may lock. */
@@ -55,13 +58,18 @@ export class Selector {
     this.#request = request;
   }
 
+  /** A backend with this context found the request too long: only a longer one can serve it. */
+  contextTooShort(contextLength: number): void {
+    this.#tooShort = Math.max(this.#tooShort, contextLength);
+  }
+
   /** Requests with equal needs wait in one order; see `Waiter`. */
   needs(): string {
-    const { completion, policy } = this.#request;
+    const { completion, policy, affinityKey } = this.#request;
     const snapshot = this.#sources.published()?.snapshot;
-    const needed = completion.inputTokensEstimate + this.#outputTokens();
+    const needed = this.#inputTokens() + this.#outputTokens();
     const context = snapshot === undefined ? 0 : contextClass(snapshot, completion.modelId, needed);
-    return `${policy.name} ${context} ${[...this.tried].toSorted().join(",")}`;
+    return waitingNeeds(policy, { affinityKey, tried: this.tried }, context);
   }
 
   /** Takes capacity at the best provider that has some. Synchronous: between the look and the taking nothing can happen. */
@@ -70,7 +78,9 @@ export class Selector {
     this.overEscrowLimit = false;
     const selection = this.#select();
     if (selection === undefined || selection.verdict === "none") return { kind: "none" };
-    if (selection.verdict === "busy") return { kind: "busy" };
+    if (selection.verdict === "busy") {
+      return selection.recheckMs === undefined ? { kind: "busy" } : { kind: "busy", recheckMs: selection.recheckMs };
+    }
     const plan = planEscrow(this.#request.completion, selection.ranked, this.#sources.escrow());
     const first = plan?.candidates[0];
     if (plan === undefined || first === undefined) {
@@ -83,7 +93,7 @@ export class Selector {
         selection,
         decision: decisionRecord(selection, statistics),
         plan,
-        lease: statistics.acquire(first.provider, first.generation, first.modelId),
+        lease: statistics.acquire(first.provider, first.generation, first.modelId, this.#inputTokens()),
         post: statistics.openPost(first.provider),
       },
     };
@@ -110,7 +120,7 @@ export class Selector {
     const { completion, affinityKey, arrivedAt, policy } = this.#request;
     const request: RoutingRequest = {
       modelId: completion.modelId,
-      inputTokens: completion.inputTokensEstimate,
+      inputTokens: this.#inputTokens(),
       outputTokens: this.#outputTokens(),
       affinityKey,
       routingText: completion.routingText,
@@ -126,6 +136,12 @@ export class Selector {
       this.#sources.clock.now(),
       this.#sources.random,
     );
+  }
+
+  /** The estimate, or what a backend's refusal shows to be the least. */
+  #inputTokens(): number {
+    const least = this.#tooShort === 0 ? 0 : this.#tooShort + 1 - this.#outputTokens();
+    return Math.max(this.#request.completion.inputTokensEstimate, least);
   }
 
   #outputTokens(): number {

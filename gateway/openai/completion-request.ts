@@ -1,6 +1,7 @@
 import { T4tError } from "../../protocol/errors.ts";
 import { inputTokensBound, inputTokensEstimate } from "../../protocol/money.ts";
-import { checkFieldTypes, isObject, jsonLength, type JsonObject } from "./field-types.ts";
+import { readMessages, readPrompt, remoteMediaTokens } from "./conversation.ts";
+import { checkFields, isObject, type JsonObject } from "./field-types.ts";
 import { objectMembers, skipSpace } from "./json-spans.ts";
 
 /** `chat`: /v1/chat/completions, `text`: /v1/completions. */
@@ -36,12 +37,8 @@ export const anyModel = "auto";
 const maxModelIdBytes = 512;
 /** Greatest `n`. */
 const maxChoices = 128;
-/** Tokens that a picture, sound or file behind a URL may become: its bytes are not in the body. */
-const remoteMediaTokens = 4096;
 /** Tokens that a chat template may add by itself (default system prompt, dates, role marks). */
 const templateTokens = 256;
-/** Characters of the conversation that routing may see. */
-const routingTextLength = 1024;
 
 /**
  * Reads a completion request. Throws `T4tError`: `invalid_json`, `missing_required_parameter` or `invalid_value`, with `param`
@@ -62,7 +59,7 @@ export function readCompletionRequest(
 ): CompletionRequest {
   if (!isObject(json)) throw new T4tError("invalid_json", "The request body must be a JSON object.");
   refuseRepeatedMembers(text);
-  checkFieldTypes(json);
+  checkFields(json);
   const conversation = kind === "chat" ? readMessages(json) : readPrompt(json);
   const stream = json.stream === true;
   const options = json.stream_options;
@@ -75,7 +72,7 @@ export function readCompletionRequest(
     maxTokens: readMaxTokens(json),
     choices: readChoices(json) * conversation.prompts,
     inputTokensBound: inputTokensBound(bodyBytes) + conversation.remoteMedia * remoteMediaTokens + templateTokens,
-    inputTokensEstimate: inputTokensEstimate(conversation.textLength) + conversation.media * 1024,
+    inputTokensEstimate: inputTokensEstimate(conversation.textBytes) + conversation.media * 1024,
     affinityKey: firstText(json.prompt_cache_key, json.user),
     routingText: conversation.routingText,
   };
@@ -165,117 +162,6 @@ function readChoices(json: JsonObject): number {
     choices = Math.max(choices, value);
   }
   return choices;
-}
-
-interface Conversation {
-  readonly prompts: number;
-  readonly textLength: number;
-  readonly media: number;
-  readonly remoteMedia: number;
-  readonly routingText: string;
-}
-
-function readMessages(json: JsonObject): Conversation {
-  const { messages } = json;
-  if (messages === undefined || messages === null) {
-    throw new T4tError("missing_required_parameter", "Missing required parameter: 'messages'.", { param: "messages" });
-  }
-  if (!Array.isArray(messages))
-    throw new T4tError("invalid_value", "'messages' must be an array.", { param: "messages" });
-  if (messages.length === 0)
-    throw new T4tError("invalid_value", "'messages' must not be empty.", { param: "messages" });
-  const measure = new TextMeasure();
-  for (const [index, message] of (messages as unknown[]).entries()) {
-    const param = `messages[${index}]`;
-    if (!isObject(message)) throw new T4tError("invalid_value", `'${param}' must be an object.`, { param });
-    if (typeof message.role !== "string") {
-      throw new T4tError("invalid_value", `'${param}.role' must be a string.`, { param: `${param}.role` });
-    }
-    measure.addContent(message.content, `${param}.content`);
-    if (message.tool_calls !== undefined && message.tool_calls !== null)
-      measure.addLength(jsonLength(message.tool_calls, `${param}.tool_calls`));
-  }
-  if (Array.isArray(json.tools)) measure.addLength(jsonLength(json.tools, "tools"));
-  return { prompts: 1, ...measure.result() };
-}
-
-function readPrompt(json: JsonObject): Conversation {
-  const { prompt } = json;
-  if (prompt === undefined || prompt === null) {
-    throw new T4tError("missing_required_parameter", "Missing required parameter: 'prompt'.", { param: "prompt" });
-  }
-  const measure = new TextMeasure();
-  if (typeof prompt === "string") {
-    measure.addText(prompt);
-    return { prompts: 1, ...measure.result() };
-  }
-  if (!Array.isArray(prompt) || prompt.length === 0) {
-    throw new T4tError("invalid_value", "'prompt' must be a string or a non-empty array.", { param: "prompt" });
-  }
-  const items = prompt as unknown[];
-  if (items.every((item) => typeof item === "number")) {
-    measure.addLength(items.length * 4);
-    return { prompts: 1, ...measure.result() };
-  }
-  for (const item of items) {
-    if (typeof item === "string") measure.addText(item);
-    else if (Array.isArray(item) && item.every((token) => typeof token === "number"))
-      measure.addLength(item.length * 4);
-    else throw new T4tError("invalid_value", "'prompt' must hold strings or arrays of tokens.", { param: "prompt" });
-  }
-  return { prompts: items.length, ...measure.result() };
-}
-
-class TextMeasure {
-  #textLength = 0;
-  #media = 0;
-  #remoteMedia = 0;
-  #routingText = "";
-
-  addLength(length: number): void {
-    this.#textLength += length;
-  }
-
-  addText(text: string): void {
-    this.#textLength += text.length;
-    const room = routingTextLength - this.#routingText.length;
-    if (room > 0) this.#routingText += text.slice(0, room);
-  }
-
-  addContent(content: unknown, param: string): void {
-    if (content === undefined || content === null) return;
-    if (typeof content === "string") {
-      this.addText(content);
-      return;
-    }
-    if (!Array.isArray(content))
-      throw new T4tError("invalid_value", `'${param}' must be a string or an array.`, { param });
-    for (const [index, part] of (content as unknown[]).entries()) {
-      if (!isObject(part))
-        throw new T4tError("invalid_value", `'${param}[${index}]' must be an object.`, { param: `${param}[${index}]` });
-      if (typeof part.text === "string") this.addText(part.text);
-      else this.#addMedia(part);
-    }
-  }
-
-  #addMedia(part: JsonObject): void {
-    this.#media += 1;
-    const inline = Object.values(part).some(
-      (value) =>
-        isObject(value) &&
-        Object.values(value).some((inner) => typeof inner === "string" && inner.length > remoteMediaTokens),
-    );
-    if (!inline) this.#remoteMedia += 1;
-  }
-
-  result(): Omit<Conversation, "prompts"> {
-    return {
-      textLength: this.#textLength,
-      media: this.#media,
-      remoteMedia: this.#remoteMedia,
-      routingText: this.#routingText,
-    };
-  }
 }
 
 function firstText(...values: readonly unknown[]): string | undefined {

@@ -47,8 +47,32 @@ const fieldTypes: Readonly<Record<string, FieldType>> = {
   metadata: "object",
 };
 
-/** Refuses a well-known field of another type. Throws `invalid_value` naming it. */
-export function checkFieldTypes(json: JsonObject): void {
+/** Bounds of the well-known numbers beyond which no backend takes them. */
+const bounds: Readonly<Record<string, readonly [least: number, most: number]>> = {
+  temperature: [0, Number.MAX_VALUE],
+  top_p: [0, 1],
+  frequency_penalty: [-2, 2],
+  presence_penalty: [-2, 2],
+  top_logprobs: [0, Number.MAX_VALUE],
+};
+
+/** Refuses a well-known field of another type or out of its bounds. Throws `invalid_value` naming it. */
+export function checkFields(json: JsonObject): void {
+  checkTypes(json);
+  for (const [name, [least, most]] of Object.entries(bounds)) {
+    const value = json[name];
+    if (typeof value !== "number" || (value >= least && value <= most)) continue;
+    const range = most === Number.MAX_VALUE ? `at least ${least}` : `from ${least} to ${most}`;
+    throw new T4tError("invalid_value", `'${name}' must be ${range}.`, { param: name });
+  }
+  if (isObject(json.stream_options) && json.stream !== true) {
+    throw new T4tError("invalid_value", "'stream_options' is only allowed when 'stream' is true.", {
+      param: "stream_options",
+    });
+  }
+}
+
+function checkTypes(json: JsonObject): void {
   for (const [name, value] of Object.entries(json)) {
     if (value === null || !Object.hasOwn(fieldTypes, name)) continue;
     const type = fieldTypes[name];

@@ -1,5 +1,6 @@
 import type { ProviderRecord, RegistrySnapshot } from "../../chain/registry-index/types.ts";
 import { T4tError } from "../../protocol/errors.ts";
+import { noProviderOnlineError } from "../jobs/request-errors.ts";
 import { publicMessage } from "../relay/public-message.ts";
 
 /** One model as `GET /v1/models` shows it. */
@@ -26,10 +27,11 @@ export function listModels(snapshot: RegistrySnapshot, created: number): readonl
   return snapshot.models().flatMap((id) => modelEntry(snapshot, id, created) ?? []);
 }
 
-/** One model. Throws `model_not_found`. */
+/** One model. Throws `no_provider_online` while nobody who offers it is, `model_not_found` when nobody does. */
 export function findModel(snapshot: RegistrySnapshot, id: string, created: number): ModelEntry {
   const entry = modelEntry(snapshot, id, created);
   if (entry === undefined) {
+    if (snapshot.offers(id).some(({ provider }) => provider.active)) throw noProviderOnlineError(id);
     throw new T4tError("model_not_found", `The model '${publicMessage(id, "?").slice(0, 128)}' does not exist.`, {
       param: "model",
     });

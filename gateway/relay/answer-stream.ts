@@ -13,8 +13,8 @@ import { memberOf, skipSpace } from "../openai/json-spans.ts";
 export interface StreamFault {
   readonly kind: "error_object" | "malformed" | "too_large" | "cut";
   readonly message?: string;
-  /** Code of an error object. */
-  readonly code?: string;
+  /** The error object itself, not yet fit for clients. */
+  readonly error?: JsonObject;
 }
 
 /** What became of the bytes that were pushed. */
@@ -282,12 +282,9 @@ function errorOf(frame: SseFrame, chunk: JsonObject): StreamFault | undefined {
   return errorFault(isObject(error) ? error : { message: error ?? chunk.message });
 }
 
-function errorFault({ message, code }: JsonObject): StreamFault {
-  return {
-    kind: "error_object",
-    ...(typeof message === "string" ? { message } : {}),
-    ...(typeof code === "string" ? { code } : {}),
-  };
+function errorFault(error: JsonObject): StreamFault {
+  const { message } = error;
+  return { kind: "error_object", error, ...(typeof message === "string" ? { message } : {}) };
 }
 
 /** A choice says something when anything beside its role is there, or when it is over. */

@@ -2,7 +2,7 @@ import type { Dispatcher } from "undici";
 import { ProviderError } from "../errors.ts";
 import { type BackendConnection, backendFailure } from "./connection.ts";
 import type { BackendHealth } from "./health.ts";
-import { parseObject } from "./usage-meter.ts";
+import { backendRejection } from "./rejection.ts";
 
 /** Why a run was ended from outside. */
 export type AbortCause = "gateway" | "deadline" | "first_byte_timeout" | "idle_timeout" | "stalled_reader" | "drain";
@@ -68,7 +68,7 @@ export async function openAnswer(
   }
   if (head.statusCode >= 200 && head.statusCode < 300) return head;
   const text = await readText(head);
-  if (callerStatuses.has(head.statusCode)) throw rejection(text);
+  if (callerStatuses.has(head.statusCode)) throw backendRejection(text);
   // Busy is not broken: it costs the provider no reputation.
   if (head.statusCode === 429) throw new ProviderError("provider_busy", "the backend is busy");
   throw new ProviderError("backend_unavailable", "the backend failed", {
@@ -86,17 +86,6 @@ export function failureOf(error: unknown, abort: RunAbort, health: BackendHealth
   if (failure === "timeout")
     return new ProviderError("backend_timeout", "the backend did not answer in time", { cause: error });
   return new ProviderError("backend_unavailable", "the backend could not be reached", { cause: error });
-}
-
-/** The backend's words on a bad request: they are for its author. */
-function rejection(text: string): ProviderError {
-  const body = parseObject(text);
-  const error = body?.error;
-  const record = typeof error === "object" && error !== null ? (error as Record<string, unknown>) : body;
-  const said = typeof error === "string" ? error : (record?.message ?? record?.detail);
-  const message = typeof said === "string" && said !== "" ? said.slice(0, 2000) : "the backend refused the request";
-  const param = record?.param;
-  return new ProviderError("backend_rejected", message, typeof param === "string" ? { param } : {});
 }
 
 async function readText(head: AnswerHead): Promise<string> {

@@ -233,8 +233,72 @@ describe("a request", () => {
       expect(response.status).to.equal(400);
       const error = await errorOf(response);
       expect(error.code).to.equal("upstream_rejected");
-      expect(error.message).to.equal("bad temperature at [address] with [key]");
+      expect(error.message).to.equal("bad <b>temperature</b> at [address] with [key]");
       expect(place.providers[2]?.completions, "two are enough to believe").to.have.length(0);
+    });
+
+    it("is told the backend's own parameter and code, in a stream as well, but no code that speaks of something else", async () => {
+      const refused = (param: unknown, code: unknown) =>
+        JSON.stringify({ error: { code: "backend_rejected", message: "no", param, backend_code: code } });
+      for (const [said, shown] of [
+        [refused("tools[0].function", "invalid_schema"), { param: "tools[0].function", code: "invalid_schema" }],
+        [refused("a b", "two words"), { param: null, code: "upstream_rejected" }],
+        [refused({ a: 1 }, "x".repeat(65)), { param: null, code: "upstream_rejected" }],
+        [refused("n", "invalid_api_key"), { param: "n", code: "upstream_rejected" }],
+        [refused("n", "insufficient_quota"), { param: "n", code: "upstream_rejected" }],
+      ] as const) {
+        place = await startTestGateway({
+          providers: [
+            acknowledged([head(200, { "content-type": "text/event-stream" }), chunk(`data: ${said}\n\n`), end]),
+          ],
+        });
+        expect(await errorOf(await chat(streamed)), said).to.include(shown);
+        await place.close();
+        place = await startTestGateway({
+          providers: [() => answer(400, { "content-type": "application/json" }, said)],
+        });
+        expect(await errorOf(await chat(plain)), said).to.include(shown);
+        await place.close();
+      }
+    });
+
+    describe("because its backend finds the prompt too long", () => {
+      const tooLong = () =>
+        jsonAnswer(400, {
+          error: {
+            code: "backend_rejected",
+            message: "9000 tokens",
+            param: null,
+            backend_code: "context_length_exceeded",
+          },
+        });
+      const long = { ...plain, messages: [{ role: "user", content: "x".repeat(20_000) }] };
+
+      it("gets the code of a prompt that is too long at sight, for one job: equal contexts are not asked again", async () => {
+        place = await startTestGateway({ providers: [tooLong, tooLong] });
+        const response = await chat(long);
+        expect(response.status).to.equal(400);
+        expect(await errorOf(response)).to.include({ code: "context_length_exceeded", param: "messages" });
+        expect(place.chain.posts).to.have.length(1);
+      });
+
+      it("is answered by a provider with more context, and the first is not to blame", async () => {
+        place = await startTestGateway({
+          providers: [tooLong, tooLong, { script: goodAnswer, contextLength: 30_000 }],
+        });
+        const response = await chat(long);
+        expect(response.status).to.equal(200);
+        expect(response.headers.get("x-t4t-provider")).to.equal(place.providers[2]?.address);
+        const metrics = await (await fetch(`${place.url}/metrics`)).text();
+        expect(metrics).to.include(
+          `t4t_provider_recent_failures{provider="${place.providers[0]?.address ?? ""}",model="${scriptedModel}"} 0\n`,
+        );
+      });
+
+      it("is answered by another like it when the prompt is far too short for that", async () => {
+        place = await startTestGateway({ providers: [tooLong, goodAnswer] });
+        expect((await chat(plain)).status).to.equal(200);
+      });
     });
 
     it("is served by a second provider when the word of the first alone calls it wrong, and that one is to blame", async () => {
@@ -448,6 +512,29 @@ describe("a request", () => {
       expect(response.status).to.equal(404);
       expect(response.headers.get("x-should-retry")).to.equal("false");
       expect(await errorOf(response)).to.include({ code: "model_not_found", param: "model" });
+    });
+
+    it("gets 503 while nobody who offers the model is online, and an answer as soon as one is", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.silence(700);
+      const response = await chat({ ...streamed }, { "x-t4t-progress": "event" });
+      expect(response.status).to.equal(503);
+      expect(response.headers.get("retry-after")).to.equal("30");
+      const error = await errorOf(response);
+      expect(error).to.include({ type: "service_unavailable_error", code: "no_provider_online" });
+      expect(error.message).to.include(scriptedModel);
+      const model = await fetch(`${place.url}/v1/models/${scriptedModel}`);
+      expect([model.status, (await errorOf(model)).code]).to.deep.equal([503, "no_provider_online"]);
+      expect(place.chain.posts).to.have.length(0);
+      place.chain.advance(1);
+      expect((await chat(plain)).status).to.equal(200);
+    });
+
+    it("gets 404 for a model whose providers have all left", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.setProvider({ ...place.chain.provider(place.providers[0]?.address ?? "0x"), active: false });
+      expect((await chat(plain)).status).to.equal(404);
+      expect((await fetch(`${place.url}/v1/models/${scriptedModel}`)).status).to.equal(404);
     });
 
     it("gets 400 for a prompt and an answer that no context holds", async () => {

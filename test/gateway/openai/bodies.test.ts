@@ -103,8 +103,8 @@ describe("the body that goes to a provider", () => {
     expect(sent.stream_options).to.deep.equal({ x: 1, include_usage: true });
   });
 
-  it("leaves stream options of a request without stream alone", () => {
-    const text = JSON.stringify({ model: "m", messages, max_tokens: 1, stream_options: { include_usage: false } });
+  it("leaves a request without stream as it is, where nothing is missing", () => {
+    const text = JSON.stringify({ model: "m", messages, max_tokens: 1, stream_options: null });
     expect(upstreamBody(parse(text), terms).toString()).to.equal(text);
   });
 });
@@ -113,6 +113,11 @@ describe("what a request can cost", () => {
   it("is never reckoned below one token a byte of the body", () => {
     const text = JSON.stringify({ model: "m", messages: [{ role: "user", content: "日本語".repeat(100) }] });
     expect(parse(text).inputTokensBound).to.be.at.least(Buffer.byteLength(text));
+  });
+
+  it("is estimated by the bytes of the text, as a character of many bytes is more than a quarter of a token", () => {
+    const chat = parse({ model: "m", messages: [{ role: "user", content: "日本語".repeat(100) }] });
+    expect(chat.inputTokensEstimate).to.equal(225);
   });
 
   it("counts what is behind an address, whose bytes are not in the body", () => {

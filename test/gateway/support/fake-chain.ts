@@ -78,6 +78,12 @@ export class FakeChain {
     this.publish();
   }
 
+  /** Moves chain time on while no provider is heard of. */
+  silence(seconds: number): void {
+    this.#timestamp += seconds;
+    this.publish();
+  }
+
   /** Publishes the registry as it is now. */
   publish(): void {
     this.#block += 1;
