@@ -50,14 +50,23 @@ export interface CapacityLinesOptions {
 interface Line<G> {
   readonly waiting: WaitingLine<G, Standing<G>>;
   cancelPoll: () => void;
+  /** Monotonic ms of the next look that time alone makes worth while. */
+  recheckAt: number;
+  cancelRecheck: () => void;
 }
+
+/** Looks on time alone are at least so far apart, ms: a wait that rounds to nothing must not become a loop. */
+const leastRecheckMs = 1;
 
 interface Standing<G> extends Waiter<G> {
   report(): void;
   end(outcome: WaitOutcome<G>): void;
 }
 
-/** The lines of all models. Waiters cost no call to anybody: they are woken by `capacityFreed`, and looked after by one timer a line. */
+/**
+ * The lines of all models. Waiters cost no call to anybody: they are woken by `capacityFreed`, and looked after by two timers a line: the
+ * poll, and the moment at which the wait so far lets somebody be served elsewhere.
+ */
 export class CapacityLines<G> {
   readonly #options: CapacityLinesOptions;
   readonly #lines = new Map<string, Line<G>>();
@@ -125,7 +134,9 @@ export class CapacityLines<G> {
         standing.end({ kind: "full" });
         return;
       }
-      this.#open(options.line).waiting.join(standing);
+      const joined = this.#open(options.line);
+      joined.waiting.join(standing);
+      this.#planRecheck(options.line, joined, take.recheckMs);
       cancelTimeout = clock.after(left, () => leave({ kind: "timeout", waitedMs: waited() }));
       options.signal.addEventListener("abort", onAbort, { once: true });
       standing.report();
@@ -137,7 +148,7 @@ export class CapacityLines<G> {
     const line = this.#lines.get(name);
     if (line === undefined) return;
     line.waiting.pump();
-    this.#closeIfEmpty(name);
+    if (!this.#closeIfEmpty(name)) this.#planRecheck(name, line, line.waiting.recheckMs);
   }
 
   /** Sends everybody away, now and from now on. */
@@ -155,11 +166,17 @@ export class CapacityLines<G> {
   #open(name: string): Line<G> {
     const known = this.#lines.get(name);
     if (known !== undefined) return known;
-    const line: Line<G> = { waiting: new WaitingLine(), cancelPoll: () => undefined };
+    const line: Line<G> = {
+      waiting: new WaitingLine(),
+      cancelPoll: () => undefined,
+      recheckAt: Number.POSITIVE_INFINITY,
+      cancelRecheck: () => undefined,
+    };
     this.#lines.set(name, line);
     const poll = (): void => {
       line.waiting.pump(true);
       if (this.#closeIfEmpty(name)) return;
+      this.#planRecheck(name, line, line.waiting.recheckMs);
       for (const waiter of line.waiting.waiters().slice()) waiter.report();
       line.cancelPoll = this.#options.clock.after(this.#options.pollMs, poll);
     };
@@ -167,10 +184,26 @@ export class CapacityLines<G> {
     return line;
   }
 
+  /** Looks again after so many ms, unless that happens earlier anyway. */
+  #planRecheck(name: string, line: Line<G>, recheckMs: number | undefined): void {
+    if (recheckMs === undefined || this.#lines.get(name) !== line) return;
+    const { clock } = this.#options;
+    const delayMs = Math.max(leastRecheckMs, Math.ceil(recheckMs));
+    const at = clock.monotonic() + delayMs;
+    if (at >= line.recheckAt) return;
+    line.cancelRecheck();
+    line.recheckAt = at;
+    line.cancelRecheck = clock.after(delayMs, () => {
+      line.recheckAt = Number.POSITIVE_INFINITY;
+      this.capacityFreed(name);
+    });
+  }
+
   #closeIfEmpty(name: string): boolean {
     const line = this.#lines.get(name);
     if (line === undefined || line.waiting.size > 0) return line === undefined;
     line.cancelPoll();
+    line.cancelRecheck();
     this.#lines.delete(name);
     return true;
   }

@@ -1,8 +1,8 @@
 /** What an attempt to take capacity found. */
 export type Take<G> =
   | { readonly kind: "granted"; readonly grant: G }
-  /** Somebody could serve, but not now. */
-  | { readonly kind: "busy" }
+  /** Somebody could serve, but not now. `recheckMs`: ms after which time alone may help; absent: only freed capacity can. */
+  | { readonly kind: "busy"; readonly recheckMs?: number }
   /** Nobody can serve any more: waiting is pointless. */
   | { readonly kind: "none" };
 
@@ -28,11 +28,17 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
   readonly #waiters: W[] = [];
   readonly #byNeeds = new Map<string, number>();
   #pumping = false;
+  #recheckMs: number | undefined;
   /** Calls of `pump` so far: a call in the middle of a pass asks for another pass. */
   #pumps = 0;
 
   get size(): number {
     return this.#waiters.length;
+  }
+
+  /** Ms after the last `pump` when somebody who was refused by it may be served though no capacity came free; undefined: never. */
+  get recheckMs(): number | undefined {
+    return this.#recheckMs;
   }
 
   /** Waiters in order. */
@@ -94,6 +100,7 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
 
   #pass(thorough: boolean): void {
     const refused = new Set<string>();
+    this.#recheckMs = undefined;
     let asked = 0;
     for (const waiter of this.#waiters.slice()) {
       if (!thorough && refused.size >= this.#byNeeds.size) return;
@@ -104,6 +111,7 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
       const take = waiter.take();
       if (take.kind === "busy") {
         refused.add(waiter.needs);
+        this.#recheckMs = earlier(this.#recheckMs, take.recheckMs);
       } else if (this.leave(waiter)) {
         asked -= 1;
         waiter.settle(take);
@@ -126,6 +134,10 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
     }
     return low;
   }
+}
+
+function earlier(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || (b !== undefined && b < a) ? b : a;
 }
 
 /** Refusals after which one pass gives up: a line of a thousand different needs must not stop the process. */

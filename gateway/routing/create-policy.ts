@@ -36,7 +36,7 @@ export function createPolicy(config: PolicyConfig): Policy {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join(".") || "policy"}: ${issue.message}`);
     throw new PolicyConfigError(`invalid routing policy: ${faults.join("; ")}`);
   }
-  return build(parsed.data);
+  return { ...build(parsed.data), settings: JSON.stringify(parsed.data) };
 }
 
 function build<N extends PolicyName>(config: Extract<ResolvedPolicyConfig, { name: N }>): Policy {

@@ -192,6 +192,10 @@ export interface Policy {
   readonly name: PolicyName;
   /** The one provider that the policy allows; absent: all. */
   readonly only?: Address;
+  /** Its settings as text, the same for policies that answer alike; absent: it has none. */
+  readonly settings?: string;
+  /** Whether one request may have to wait for the provider of its key while another, with another key, need not. Absent: no. */
+  readonly waitsByKey?: boolean;
   rank(input: PolicyInput): Ranking;
 }
 

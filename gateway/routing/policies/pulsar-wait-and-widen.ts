@@ -12,7 +12,8 @@ export interface PulsarWidenSettings extends PulsarSettings, WidenSettings {
   /**
    * Ms that a request waits in line for each band before the next one is opened to it; 0: the next band at once. With patience the bands
    * are cut from the whole ranking, full clusters too: the owner that is full for a moment is worth a short wait, because another one
-   * would compute the whole prompt anew and push somebody else's prefix out of its cache.
+   * would compute the whole prompt anew and push somebody else's prefix out of its cache. A request without an affinity key does not
+   * wait: it has no owner.
    */
   readonly band_patience_ms: number;
 }
@@ -30,6 +31,7 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy 
   const ranker = new PulsarRanker(settings);
   return {
     name: "pulsar_wait_and_widen",
+    waitsByKey: settings.band_patience_ms > 0,
     rank: (input) => {
       const { ring } = input.pool;
       if (ring === undefined) return { ranked: [], reason: "no_ring", wait: false, excluded: [] };
@@ -45,7 +47,7 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy 
 
 function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSettings): Ranking {
   const { request, statistics, random } = input;
-  const patienceMs = settings.band_patience_ms;
+  const patienceMs = patienceOf(request, settings);
   const scores = new Map<Address, number>();
   const ranked: Candidate[] = [];
   const { excluded } = walk;
@@ -81,6 +83,14 @@ function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSe
     excluded,
     scores,
   };
+}
+
+/** 0 for a request without an owner to wait for, and when every band has had its time: then any free candidate will do. */
+function patienceOf(
+  { affinityKey, elapsedMs }: PolicyInput["request"],
+  { band_patience_ms: patienceMs }: PulsarWidenSettings,
+): number {
+  return affinityKey === undefined || elapsedMs >= mostBands * patienceMs ? 0 : patienceMs;
 }
 
 /** Bands of the free candidates; with patience, of the ranking as it is. */

@@ -82,6 +82,29 @@ describe("capacity lines", () => {
     expect(place.clock.pending).to.equal(0);
   });
 
+  it("ask again when the wait itself has opened another provider, long before the poll", async () => {
+    const place = scene();
+    const opensAt = 300;
+    const outcome = place.lines.enter({
+      line: "model",
+      sequence: 1,
+      needs: "",
+      take: () => {
+        const left = opensAt - place.clock.monotonic();
+        return left > 0 ? { kind: "busy", recheckMs: left } : { kind: "granted", grant: "the next band" };
+      },
+      onWaiting: () => undefined,
+      limitMs: 120_000,
+      alreadyWaitedMs: 0,
+      signal: new AbortController().signal,
+    });
+    place.clock.advance(100);
+    place.lines.capacityFreed("model");
+    place.clock.advance(200);
+    expect(await outcome).to.deep.equal({ kind: "granted", grant: "the next band", waitedMs: 300 });
+    expect(place.clock.pending).to.equal(0);
+  });
+
   it("end the wait at its limit and leave no timer behind", async () => {
     const place = scene();
     const guest = enter(place, 1, 7000);

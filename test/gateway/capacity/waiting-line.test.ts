@@ -90,6 +90,22 @@ describe("the waiting line", () => {
     expect(line.size).to.equal(1);
   });
 
+  it("knows when time alone may help, by the earliest of those that it asked", () => {
+    const line = new WaitingLine<number>();
+    const waits = (sequence: number, needs: string, recheckMs?: number): void =>
+      line.join({
+        ...waiter(new Slots(0), sequence, needs),
+        take: () => (recheckMs === undefined ? { kind: "busy" } : { kind: "busy", recheckMs }),
+      });
+    waits(1, "a");
+    line.pump();
+    expect(line.recheckMs).to.equal(undefined);
+    waits(2, "b", 300);
+    waits(3, "c", 200);
+    line.pump();
+    expect(line.recheckMs).to.equal(200);
+  });
+
   it("tells a waiter at once that nobody can serve it any more", () => {
     const line = new WaitingLine<number>();
     const outcomes: string[] = [];

@@ -146,6 +146,21 @@ describe("pulsar_wait_and_widen", () => {
     expect(chooser.first({ affinityKey: "k", elapsedMs: 2000 })).to.be.oneOf(ranked.slice(3, 7));
   });
 
+  it("does not let a request wait that has no owner", () => {
+    const chooser = bands({ band_patience_ms: 1000 });
+    const [last, ...others] = chooser.providers.map(({ address }) => address);
+    fill(chooser, others);
+    for (let draw = 0; draw < 20; draw += 1) expect(chooser.first({})).to.equal(last);
+  });
+
+  it("lets whoever is free serve a request that has waited for every band, however far down the ranking", () => {
+    const chooser = bands({ band_patience_ms: 100 }, 70);
+    const ranked = ranking(chooser, "k");
+    fill(chooser, ranked.slice(0, 69));
+    expect(chooser.select({ affinityKey: "k", elapsedMs: 599 }).verdict).to.equal("busy");
+    expect(chooser.first({ affinityKey: "k", elapsedMs: 600 })).to.equal(ranked[69]);
+  });
+
   it("does not wait for an owner that has failed this request", () => {
     const chooser = bands({ band_patience_ms: 1000 });
     const ranked = ranking(chooser, "k");
