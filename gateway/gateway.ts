@@ -31,7 +31,7 @@ import type { RequestContext } from "./jobs/request-context.ts";
 import { anyModelLine, type Grant } from "./jobs/selection.ts";
 import { Settlement } from "./jobs/settlement.ts";
 import { answerCompletion, type CompletionRouteOptions } from "./openai/completion-routes.ts";
-import { findModel, listModels } from "./openai/model-list.ts";
+import { findModel, listModels, priceUnitOf } from "./openai/model-list.ts";
 import { describeError } from "./ops/log.ts";
 import { GatewayMetrics } from "./ops/metrics.ts";
 import type { PolicyConfig } from "./routing/policy-config.ts";
@@ -382,9 +382,14 @@ export class Gateway {
     return {
       chat: async (exchange) => await answerCompletion(completions, "chat", exchange),
       completions: async (exchange) => await answerCompletion(completions, "text", exchange),
-      models: ({ response }) =>
-        sendJson(response, 200, { object: "list", data: listModels(this.#snapshot(), this.#modelsSince) }),
-      model: withId(({ response }, id) => sendJson(response, 200, findModel(this.#snapshot(), id, this.#modelsSince))),
+      models: ({ response }) => {
+        const { snapshot, unit } = this.#market();
+        sendJson(response, 200, { object: "list", data: listModels(snapshot, this.#modelsSince, unit) });
+      },
+      model: withId(({ response }, id) => {
+        const { snapshot, unit } = this.#market();
+        sendJson(response, 200, findModel(snapshot, id, this.#modelsSince, unit));
+      }),
       jobs: async (exchange) =>
         exchange.request.method === "POST" ? await postJob(jobs, exchange) : await listJobs(jobs, exchange),
       job: withId(async (exchange, id) => await getJob(jobs, exchange, id)),
@@ -404,10 +409,11 @@ export class Gateway {
     };
   }
 
-  #snapshot() {
+  #market() {
     const published = this.#chain?.published();
-    if (published === undefined) throw chainUnavailableError();
-    return published.snapshot;
+    const terms = this.#chain?.services?.terms;
+    if (published === undefined || terms === undefined) throw chainUnavailableError();
+    return { snapshot: published.snapshot, unit: priceUnitOf(terms.token) };
   }
 
   async #sendMetrics(response: HttpExchange["response"]): Promise<void> {

@@ -20,6 +20,9 @@ import { testTokenAbi, testTokenBytecode } from "../chain/abi/test-token.ts";
 import { type Deployment, writeDeployment } from "../chain/deployment.ts";
 import { parsePrivateKey } from "../protocol/setting-kinds.ts";
 
+/** As most tokens that people pay with have them; prices of the local network are made for it. */
+const testTokenDecimals = 6;
+
 /** What the two contracts fix for ever. Amounts in the token's smallest unit, times in seconds. */
 export interface DeploymentParameters {
   readonly minStake: bigint;
@@ -95,7 +98,7 @@ export async function deployContracts(options: DeployOptions): Promise<Deploymen
 
   const token =
     options.token === undefined
-      ? (await deploy("TestToken", testTokenAbi, testTokenBytecode, [18])).address
+      ? (await deploy("TestToken", testTokenAbi, testTokenBytecode, [testTokenDecimals])).address
       : options.token;
   const registry = await deploy("ProviderRegistry", providerRegistryAbi, providerRegistryBytecode, [
     token,

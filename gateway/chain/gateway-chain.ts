@@ -258,7 +258,7 @@ export class GatewayChain {
         client,
         journal,
         escrow,
-        token: terms.token,
+        token: terms.token.address,
         target: escrowTarget,
         onTopUp: () => this.#readAccountSoon(),
       });

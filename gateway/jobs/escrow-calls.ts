@@ -1,6 +1,7 @@
-import { type Address, encodeFunctionData, type Hex, parseEventLogs, type PublicClient } from "viem";
+import { type Address, encodeFunctionData, erc20Abi, type Hex, parseEventLogs, type PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { jobIdOf } from "../../chain/job-id.ts";
+import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import type { TransactionOutcome, TransactionQueue } from "../../chain/transactions/types.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Usage } from "../../protocol/usage.ts";
@@ -12,9 +13,17 @@ const expiryGasPerJob = 65_000n;
 /** How far back a job's own post is looked for. */
 const recentBlocks = 5000n;
 
+/** In what amounts are told: one token is 10^decimals of its smallest unit. A token that does not say has neither. */
+export interface TokenUnit {
+  readonly address: Address;
+  /** The token's own text: not fit for display as it is. */
+  readonly symbol: string | undefined;
+  readonly decimals: number | undefined;
+}
+
 /** Windows and bounds of one escrow deployment; times in seconds. */
 export interface EscrowTerms {
-  readonly token: Address;
+  readonly token: TokenUnit;
   readonly minPayment: bigint;
   readonly minDuration: number;
   readonly maxDuration: number;
@@ -120,7 +129,21 @@ export class EscrowCalls {
       this.#client.readContract({ ...contract, functionName: "ackWindow" }),
       this.#client.readContract({ ...contract, functionName: "responseWindow" }),
     ]);
-    return { token, minPayment, minDuration, maxDuration, ackWindow, responseWindow };
+    return { token: await this.#readToken(token), minPayment, minDuration, maxDuration, ackWindow, responseWindow };
+  }
+
+  /** ERC-20 leaves both optional: a token without them still pays. */
+  async #readToken(address: Address): Promise<TokenUnit> {
+    const contract = { address, abi: erc20Abi } as const;
+    const ifSaid = (error: unknown): undefined => {
+      if (chainUnavailableIn(error) !== undefined) throw error;
+      return undefined;
+    };
+    const [symbol, decimals] = await Promise.all([
+      this.#client.readContract({ ...contract, functionName: "symbol" }).catch(ifSaid),
+      this.#client.readContract({ ...contract, functionName: "decimals" }).catch(ifSaid),
+    ]);
+    return { address, symbol, decimals };
   }
 
   /** Money of the wallet in the escrow, in wei. */

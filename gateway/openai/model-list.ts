@@ -1,5 +1,8 @@
+import type { Address } from "viem";
 import type { ProviderRecord, RegistrySnapshot } from "../../chain/registry-index/types.ts";
 import { T4tError } from "../../protocol/errors.ts";
+import { tokensPerPrice } from "../../protocol/money.ts";
+import type { TokenUnit } from "../jobs/escrow-calls.ts";
 import { noProviderOnlineError } from "../jobs/request-errors.ts";
 import { publicMessage } from "../relay/public-message.ts";
 
@@ -16,20 +19,37 @@ export interface ModelEntry {
     /** Free slots now; null = a provider without a cap. */
     readonly freeSlots: number | null;
     readonly contextLength: number;
-    /** Lowest prices, in the token's smallest unit per million tokens. */
+    /** Lowest prices, as `priceUnit` says. */
     readonly inputPrice: string;
     readonly outputPrice: string;
+    readonly priceUnit: PriceUnit;
+  };
+}
+
+/** What a price of 1 means: one smallest unit of the token for so many tokens of text. */
+export interface PriceUnit {
+  readonly perTokens: number;
+  /** The payment token; its amounts in the API are in its smallest unit, of which 10^decimals are one. */
+  readonly token: { readonly address: Address; readonly symbol: string | null; readonly decimals: number | null };
+}
+
+/** The unit of all prices that are paid in a token. */
+export function priceUnitOf({ address, symbol, decimals }: TokenUnit): PriceUnit {
+  const shown = symbol === undefined ? null : publicMessage(symbol.slice(0, 32), "");
+  return {
+    perTokens: Number(tokensPerPrice),
+    token: { address, symbol: shown === "" ? null : shown, decimals: decimals ?? null },
   };
 }
 
 /** Models that somebody offers and is online for, sorted by id. */
-export function listModels(snapshot: RegistrySnapshot, created: number): readonly ModelEntry[] {
-  return snapshot.models().flatMap((id) => modelEntry(snapshot, id, created) ?? []);
+export function listModels(snapshot: RegistrySnapshot, created: number, unit: PriceUnit): readonly ModelEntry[] {
+  return snapshot.models().flatMap((id) => modelEntry(snapshot, id, created, unit) ?? []);
 }
 
 /** One model. Throws `no_provider_online` while nobody who offers it is, `model_not_found` when nobody does. */
-export function findModel(snapshot: RegistrySnapshot, id: string, created: number): ModelEntry {
-  const entry = modelEntry(snapshot, id, created);
+export function findModel(snapshot: RegistrySnapshot, id: string, created: number, unit: PriceUnit): ModelEntry {
+  const entry = modelEntry(snapshot, id, created, unit);
   if (entry === undefined) {
     if (snapshot.offers(id).some(({ provider }) => provider.active)) throw noProviderOnlineError(id);
     throw new T4tError("model_not_found", `The model '${publicMessage(id, "?").slice(0, 128)}' does not exist.`, {
@@ -39,7 +59,7 @@ export function findModel(snapshot: RegistrySnapshot, id: string, created: numbe
   return entry;
 }
 
-function modelEntry(snapshot: RegistrySnapshot, id: string, created: number): ModelEntry | undefined {
+function modelEntry(snapshot: RegistrySnapshot, id: string, created: number, unit: PriceUnit): ModelEntry | undefined {
   const offers = snapshot.offers(id).filter(({ provider }) => isOnline(snapshot, provider));
   if (offers.length === 0) return undefined;
   const uncapped = offers.some(({ provider }) => provider.maxConcurrentJobs === 0);
@@ -58,6 +78,7 @@ function modelEntry(snapshot: RegistrySnapshot, id: string, created: number): Mo
       contextLength: Math.max(...offers.map(({ offering }) => offering.contextLength)),
       inputPrice: lowest(offers.map(({ offering }) => offering.inputPrice)),
       outputPrice: lowest(offers.map(({ offering }) => offering.outputPrice)),
+      priceUnit: unit,
     },
   };
 }

@@ -9,7 +9,7 @@ export interface DemonstratedJob {
   readonly jobId: Hex;
   readonly provider: Address;
   readonly usage: Usage;
-  /** Wei paid to the provider. */
+  /** Paid to the provider, in the token's smallest unit. */
   readonly paid: bigint;
   readonly transactions: { readonly post: Hex; readonly complete: Hex };
   readonly text: string;

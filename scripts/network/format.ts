@@ -1,14 +1,15 @@
 import type { ProgressEvent } from "../../protocol/progress.ts";
+import type { TokenUnit } from "./token-unit.ts";
 
-/** A token amount for people: whole tokens with up to six decimals. `decimals` is the token's. */
-export function formatAmount(wei: bigint, decimals: number, symbol: string): string {
+/** A token amount for people. `amount` is in the token's smallest unit. */
+export function formatAmount(amount: bigint, { decimals, symbol }: TokenUnit): string {
   const scale = 10n ** BigInt(decimals);
-  const fraction = (wei % scale).toString().padStart(decimals, "0").replace(/0+$/, "");
-  return `${wei / scale}${fraction === "" ? "" : `.${fraction}`} ${symbol}`;
+  const fraction = decimals === 0 ? "" : (amount % scale).toString().padStart(decimals, "0").replace(/0+$/, "");
+  return `${amount / scale}${fraction === "" ? "" : `.${fraction}`} ${symbol}`;
 }
 
-/** One line for a person about a step of a job. */
-export function describeProgress(event: ProgressEvent): string {
+/** One line for a person about a step of a job; `unit` is that of the payment token. */
+export function describeProgress(event: ProgressEvent, unit: TokenUnit): string {
   switch (event.type) {
     case "selecting_provider":
       return `selecting_provider     model ${event.model}`;
@@ -17,7 +18,7 @@ export function describeProgress(event: ProgressEvent): string {
     case "provider_selected":
       return `provider_selected      ${event.provider} (${event.policy}: ${event.reason})`;
     case "posting_job":
-      return `posting_job            ${event.candidates.length} candidate${event.candidates.length === 1 ? "" : "s"}, locks at most ${event.maxPayment} wei`;
+      return `posting_job            ${event.candidates.length} candidate${event.candidates.length === 1 ? "" : "s"}, locks at most ${formatAmount(BigInt(event.maxPayment), unit)}`;
     case "job_posted":
       return `job_posted             ${event.jobId} in block ${event.blockNumber}`;
     case "provider_acked":
@@ -25,7 +26,7 @@ export function describeProgress(event: ProgressEvent): string {
     case "delivered":
       return `delivered              ${event.usage.inputTokens} input + ${event.usage.outputTokens} output tokens`;
     case "settled":
-      return `settled                paid ${event.payment} wei for ${event.usage.inputTokens} + ${event.usage.outputTokens} tokens`;
+      return `settled                paid ${formatAmount(BigInt(event.payment), unit)} for ${event.usage.inputTokens} + ${event.usage.outputTokens} tokens`;
     case "provider_failed":
       return `provider_failed        ${event.provider}: ${event.message}`;
     case "failed":

@@ -11,6 +11,7 @@ import { type Child, inheritedEnvironment, startChild, waitForChild } from "./ch
 import { fundNetwork } from "./funding.ts";
 import { usablePort } from "./ports.ts";
 import { httpReady, rpcReady } from "./rpc-ready.ts";
+import { readTokenUnit, type TokenUnit } from "./token-unit.ts";
 import type { ProviderSpecification } from "./specification.ts";
 
 /** A local network: what is started, and what is used instead of an embedded part. */
@@ -76,6 +77,8 @@ export interface LocalNetwork {
   readonly chainId: number;
   readonly deployment: Deployment;
   readonly deploymentFile: string;
+  /** Unit of the payment token, for people. */
+  readonly tokenUnit: TokenUnit;
   readonly backendUrl: string;
   readonly funder: Participant;
   readonly providers: readonly RunningProvider[];
@@ -227,6 +230,7 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
       chainId,
       deployment,
       deploymentFile,
+      tokenUnit: await readTokenUnit(rpcUrl, deployment.token),
       backendUrl,
       funder,
       providers,

@@ -1,6 +1,7 @@
 import type { DemonstratedJob, DemonstrationOutput, WaitedInLine } from "./demonstration.ts";
 import { describeProgress, formatAmount } from "./format.ts";
 import type { LocalNetwork } from "./local-network.ts";
+import type { TokenUnit } from "./token-unit.ts";
 
 /** Where `npm start` says what happens: text for a person, or one JSON object a line for a program. */
 export interface StartOutput extends DemonstrationOutput {
@@ -14,12 +15,10 @@ export interface StartOutput extends DemonstrationOutput {
   stopping(): void;
 }
 
-const tokenDecimals = 6;
-const tokenSymbol = "TEST";
-
 /** Text on standard output. */
 export function textStartOutput(write: (text: string) => void = (text) => process.stdout.write(text)): StartOutput {
   let midLine = false;
+  let unit: TokenUnit = { symbol: "of the token's smallest unit", decimals: 0 };
   const line = (text: string): void => {
     write(`${midLine ? "\n" : ""}${text}\n`);
     midLine = false;
@@ -27,10 +26,12 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
   return {
     step: (text) => line(`- ${text}`),
     ready: (network) => {
+      unit = network.tokenUnit;
       line("");
       line(`chain      ${network.rpcUrl} (chain id ${network.chainId})`);
       line(`registry   ${network.deployment.registry}`);
       line(`escrow     ${network.deployment.escrow}`);
+      line(`token      ${network.deployment.token} (${unit.symbol}, ${unit.decimals} decimals)`);
       for (const { specification, address, endpoint } of network.providers) {
         const cap =
           specification.maxConcurrentJobs === 0 ? "no cap" : `cap ${specification.maxConcurrentJobs ?? "by default"}`;
@@ -46,7 +47,7 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
       line("");
       line(title);
     },
-    progress: (client, event) => line(`  ${client === "client" ? "" : `[${client}] `}${describeProgress(event)}`),
+    progress: (client, event) => line(`  ${client === "client" ? "" : `[${client}] `}${describeProgress(event, unit)}`),
     text: (_client, text) => {
       write(midLine ? text : `  > ${text}`);
       midLine = true;
@@ -55,7 +56,7 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
       line("");
       line(`  provider       ${job.provider}`);
       line(`  tokens used    ${job.usage.inputTokens} input, ${job.usage.outputTokens} output`);
-      line(`  price paid     ${formatAmount(job.paid, tokenDecimals, tokenSymbol)} (${job.paid} wei)`);
+      line(`  price paid     ${formatAmount(job.paid, unit)}`);
       line(`  transactions   post     ${job.transactions.post}`);
       line(`                 complete ${job.transactions.complete}`);
     },

@@ -10,6 +10,7 @@ import { providerRegistryAbi } from "../../chain/abi/provider-registry.ts";
 import { type Deployment, readDeployment } from "../../chain/deployment.ts";
 import { verifyChain } from "../../chain/verify.ts";
 import { deployContracts } from "../../scripts/deploy.ts";
+import { readTokenUnit } from "../../scripts/network/token-unit.ts";
 import { startAnvil, startHardhatChain, type TestChain } from "../support/chain.ts";
 
 const script = fileURLToPath(new URL("../../scripts/deploy.ts", import.meta.url));
@@ -76,6 +77,8 @@ describe("the deploy script", function () {
       true,
     );
     expect(await client.readContract({ ...registry, functionName: "timeToLive" })).to.equal(77n);
+    // The prices of the local network are those of a token of 6 decimals.
+    expect(await readTokenUnit(chain.rpcUrl, deployment.token)).to.deep.equal({ symbol: "TTT", decimals: 6 });
   });
 
   it("uses an existing token when one is given", async () => {

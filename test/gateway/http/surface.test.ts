@@ -2,6 +2,7 @@ import { request as httpRequest } from "node:http";
 import { connect } from "node:net";
 import { expect } from "chai";
 import { goodJson, oddStreams } from "../../support/upstream-scripts.ts";
+import { fakeTerms } from "../support/fake-chain.ts";
 import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
 
@@ -261,6 +262,14 @@ describe("the gateway's HTTP surface", () => {
       expect(list.object).to.equal("list");
       expect(list.data.map(({ id }) => id)).to.deep.equal([scriptedModel, "org/name:7b", "modèle/été"].toSorted());
       for (const model of list.data) expect(model).to.include({ object: "model", owned_by: "t4t" });
+    });
+
+    it("says in what unit its prices are, so that nobody takes a token of 6 decimals for wei", async () => {
+      const model = (await (await fetch(`${place.url}/v1/models/${scriptedModel}`)).json()) as { t4t: object };
+      expect(model.t4t).to.deep.include({
+        inputPrice: "1000000",
+        priceUnit: { perTokens: 1_000_000, token: { ...fakeTerms.token } },
+      });
     });
 
     it("puts a request id on every answer: the client's own when it is short and printable", async () => {

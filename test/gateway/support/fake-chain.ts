@@ -27,7 +27,7 @@ export interface FakeJob extends JobOnChain {
 }
 
 export const fakeTerms: EscrowTerms = {
-  token: "0x0000000000000000000000000000000000000001",
+  token: { address: "0x0000000000000000000000000000000000000001", symbol: "TEST", decimals: 6 },
   minPayment: 1n,
   minDuration: 60,
   maxDuration: 86_400,
