@@ -57,7 +57,8 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         bytes32 responseHash;
     }
 
-    /// @dev Neighbouring items of a batch with the same offering share one look at it and one release of their slots.
+    /// @dev Items of a batch that share one release of their slots: of {expireJobs} neighbours with the same offering, of {completeJobs}
+    /// all, because a caller acts for one provider. Neighbours with the same offering share one look at it.
     struct Run {
         uint48 offeringId;
         address provider;
@@ -146,7 +147,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function depositFor(address account, uint256 amount) external nonReentrant {
-        if (account == address(0)) revert ZeroAddress();
+        _requireReachable(account);
         _deposit(account, amount);
     }
 
@@ -426,10 +427,15 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         return row.credit(amount);
     }
 
+    /// @dev Somebody can get at what arrives there.
+    function _requireReachable(address to) private view {
+        if (to == address(0)) revert ZeroAddress();
+        if (to == address(this) || REGISTRY.isDeadEnd(to)) revert InvalidRecipient(to);
+    }
+
     function _withdraw(address account, address to, uint256 amount) private {
         if (amount == 0) revert InvalidAmount(amount);
-        if (to == address(0)) revert ZeroAddress();
-        if (to == address(this)) revert InvalidRecipient(to);
+        _requireReachable(to);
         AccountRow storage row = _accounts[account];
         uint256 free = row.account.free();
         if (amount > free) revert InsufficientBalance(account, free, amount);

@@ -56,6 +56,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         bool known; // was allowed once, so it may hold slots
         bool allowed;
         bool suspended;
+        uint40 allowableFrom; // 0 = not proposed
     }
 
     // ------------------------------------------------------------------------------------------------------ constants
@@ -77,6 +78,10 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     uint256 private constant MAX_UNBONDING_PERIOD = 365 days;
     /// @dev The market refreshes `lastSeen` when it is older than this part of the time to live.
     uint256 private constant REFRESH_DIVISOR = 8;
+    /// @dev Unbonding periods from the proposal of a market until it can be allowed: one to notice it, one to leave.
+    uint256 private constant NOTICE_PERIODS = 2;
+    /// @dev Unbonding periods in which it can then be allowed: a proposal that was forgotten is void.
+    uint256 private constant GRACE_PERIODS = 1;
 
     IERC20 private immutable TOKEN;
     uint256 private immutable MIN_STAKE;
@@ -137,8 +142,9 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     {
         Provider storage provider = _providers[msg.sender];
         if (provider.state.isRegistered()) revert ProviderAlreadyRegistered(msg.sender);
+        if (_knownMarkets.length == 0) revert NoMarket();
         address employer = _principals[msg.sender].owner();
-        if (employer != address(0)) revert OperatorTaken(msg.sender, employer);
+        if (employer != address(0)) _resign(employer, msg.sender);
 
         _owners.push(msg.sender);
         uint32 providerId = _owners.length.toUint32();
@@ -152,7 +158,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         emit ProviderRegistered(msg.sender, operator, payout, 1, 0, endpoint);
 
         if (stakeAmount != 0) _addStake(msg.sender, stakeAmount);
-        if (provider.stake < MIN_STAKE) revert InsufficientStake(msg.sender, provider.stake, MIN_STAKE);
+        _requireMinStake(provider);
     }
 
     /// @inheritdoc IProviderRegistry
@@ -171,12 +177,8 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @inheritdoc IProviderRegistry
     function resignOperator() external {
         address owner_ = _principals[msg.sender].owner();
-        if (owner_ == address(0) || owner_ == msg.sender) revert NotProvider(msg.sender);
-        Provider storage provider = _providers[owner_];
-        _dismiss(owner_, msg.sender);
-        provider.operator = owner_;
-        _touch(provider);
-        emit OperatorChanged(owner_, msg.sender, owner_);
+        if (owner_ == address(0) || owner_ == msg.sender) _refuseCaller();
+        _resign(owner_, msg.sender);
     }
 
     /// @inheritdoc IProviderRegistry
@@ -207,7 +209,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     function reactivate() external {
         Provider storage provider = _ownProvider();
         if (provider.state.isActive()) revert ProviderActive(msg.sender);
-        if (provider.stake < MIN_STAKE) revert InsufficientStake(msg.sender, provider.stake, MIN_STAKE);
+        _requireMinStake(provider);
         uint32 generation = provider.generation + 1;
         provider.generation = generation;
         provider.state = provider.state.withActive(true).withLastSeen(uint40(block.timestamp));
@@ -294,7 +296,8 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         uint256 amount = provider.unbonding;
         if (amount == 0) revert NothingUnbonding(msg.sender);
         if (block.timestamp < provider.unbondingAt) revert UnbondingPending(provider.unbondingAt);
-        address payout = provider.payout;
+        // Checked again: an address can have become a market since.
+        address payout = _checkedPayout(provider.payout);
         provider.unbonding = 0;
         provider.unbondingAt = 0;
         _touch(provider);
@@ -422,14 +425,33 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     }
 
     /// @inheritdoc IProviderRegistry
+    function proposeMarket(address market) external onlyOwner {
+        // What is to be judged while it waits must be there.
+        if (market.code.length == 0) _refuseMarket();
+        Market storage row = _markets[market];
+        if (row.known) revert MarketKnown(market);
+        unchecked {
+            // A period is at most a year.
+            row.allowableFrom = uint40(block.timestamp + NOTICE_PERIODS * UNBONDING_PERIOD);
+        }
+        (uint40 from, uint40 until) = marketProposal(market);
+        emit MarketProposed(market, from, until);
+    }
+
+    /// @inheritdoc IProviderRegistry
     function setMarket(address market, bool allowed) external onlyOwner {
-        if (market == address(0)) revert InvalidParameter("market");
+        if (market == address(0)) _refuseMarket();
         Market storage row = _markets[market];
         if (allowed && !row.known) {
+            // Before the first provider there is no stake to warn.
+            if (_owners.length != 0) _requireDue(market);
             if (_knownMarkets.length >= MAX_MARKETS) revert TooManyMarkets(MAX_MARKETS);
             _knownMarkets.push(market);
             row.known = true;
+        } else if (!allowed && row.allowableFrom != 0) {
+            emit MarketProposalWithdrawn(market);
         }
+        row.allowableFrom = 0;
         row.allowed = allowed;
         emit MarketSet(market, allowed);
     }
@@ -587,6 +609,24 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     }
 
     /// @inheritdoc IProviderRegistry
+    function markets() external view returns (address[] memory) {
+        return _knownMarkets;
+    }
+
+    /// @inheritdoc IProviderRegistry
+    function marketProposal(address market) public view returns (uint40 from, uint40 until) {
+        from = _markets[market].allowableFrom;
+        unchecked {
+            if (from != 0) until = uint40(from + GRACE_PERIODS * UNBONDING_PERIOD);
+        }
+    }
+
+    /// @inheritdoc IProviderRegistry
+    function isDeadEnd(address account) public view returns (bool) {
+        return account == address(this) || account == address(TOKEN) || _markets[account].known;
+    }
+
+    /// @inheritdoc IProviderRegistry
     function isMarketSuspended(address market) external view returns (bool) {
         return _markets[market].suspended;
     }
@@ -634,14 +674,18 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     /// @dev The provider that the caller owns.
     function _ownProvider() private view returns (Provider storage provider) {
         provider = _providers[msg.sender];
-        if (!provider.state.isRegistered()) revert NotProvider(msg.sender);
+        if (!provider.state.isRegistered()) _refuseCaller();
     }
 
     /// @dev The provider that the caller owns or operates.
     function _actingProvider() private view returns (address owner_, Provider storage provider) {
         owner_ = _principals[msg.sender].owner();
-        if (owner_ == address(0)) revert NotProvider(msg.sender);
+        if (owner_ == address(0)) _refuseCaller();
         provider = _providers[owner_];
+    }
+
+    function _refuseCaller() private view {
+        revert NotProvider(msg.sender);
     }
 
     function _requireOpenMarket() private view {
@@ -654,6 +698,16 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     function _requireKnownMarket() private view {
         if (!_markets[msg.sender].known) revert NotMarket(msg.sender);
+    }
+
+    /// @dev The time of its proposal has come and is not over; without a proposal both ends are 0.
+    function _requireDue(address market) private view {
+        (uint40 from, uint40 until) = marketProposal(market);
+        if (block.timestamp < from || block.timestamp >= until) revert MarketNotDue(market, from, until);
+    }
+
+    function _refuseMarket() private pure {
+        revert InvalidParameter("market");
     }
 
     /// @dev Makes `operator` act for `owner_`. The owner acts for itself from the start.
@@ -671,6 +725,15 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         for (uint256 i = 0; i < count; ++i) {
             _marketPrincipals[_knownMarkets[i]][account] = principal;
         }
+    }
+
+    /// @dev The owner becomes its own operator.
+    function _resign(address owner_, address operator) private {
+        Provider storage provider = _providers[owner_];
+        _dismiss(owner_, operator);
+        provider.operator = owner_;
+        _touch(provider);
+        emit OperatorChanged(owner_, operator, owner_);
     }
 
     function _dismiss(address owner_, address operator) private {
@@ -829,8 +892,13 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         emit Staked(owner_, received, stake);
     }
 
+    /// @dev Of the caller's own provider.
+    function _requireMinStake(Provider storage provider) private view {
+        if (provider.stake < MIN_STAKE) revert InsufficientStake(msg.sender, provider.stake, MIN_STAKE);
+    }
+
     function _checkedPayout(address payout) private view returns (address) {
-        if (payout == address(0) || payout == address(this)) revert InvalidPayout(payout);
+        if (payout == address(0) || isDeadEnd(payout)) revert InvalidPayout(payout);
         return payout;
     }
 

@@ -193,7 +193,7 @@ interface IJobEscrow is IRefusalErrors {
     error TooManyItems(uint256 count, uint256 max);
     /// @notice An address is missing.
     error ZeroAddress();
-    /// @notice The escrow itself, where tokens would be lost.
+    /// @notice Where tokens would be stuck: the escrow itself, the registry, the token, any market.
     error InvalidRecipient(address to);
     /// @notice It is not paused.
     error ExpectedPause();
@@ -208,7 +208,8 @@ interface IJobEscrow is IRefusalErrors {
     function deposit(uint256 amount) external;
 
     /// @notice As {deposit}, for another account. The caller pays.
-    /// @dev Anyone. Requires `account` not zero ({ZeroAddress}).
+    /// @dev Anyone. Requires `account` neither zero ({ZeroAddress}) nor an address that could not withdraw ({InvalidRecipient}): the
+    /// escrow, and what {IProviderRegistry-isDeadEnd} names.
     function depositFor(address account, uint256 amount) external;
 
     /// @notice As {deposit}, with an EIP-2612 permit of the caller in place of an approval.
@@ -218,12 +219,12 @@ interface IJobEscrow is IRefusalErrors {
 
     /// @notice Sends `amount` of the caller's free balance to `to`.
     /// @dev Anyone, for itself. Emits {Withdrawn}. Requires `amount` > 0 ({InvalidAmount}) and free ({InsufficientBalance}), `to`
-    /// neither zero ({ZeroAddress}) nor the escrow ({InvalidRecipient}). Never paused.
+    /// neither zero ({ZeroAddress}) nor the escrow, nor what {IProviderRegistry-isDeadEnd} names ({InvalidRecipient}). Never paused.
     function withdraw(uint256 amount, address to) external;
 
     /// @notice Sends `amount` of a provider's free balance, its earnings, to its payout address.
     /// @dev Owner or operator of the provider ({NotProviderAccount}): the hot key can collect, but not choose where to. Emits
-    /// {Withdrawn}. Requires as {withdraw}. Never paused.
+    /// {Withdrawn}. Requires as {withdraw}; a payout address that has become a dead end since must be set anew. Never paused.
     function withdrawProvider(address provider, uint256 amount) external;
 
     // ----------------------------------------------------------------------------------------------------------- jobs
@@ -266,8 +267,8 @@ interface IJobEscrow is IRefusalErrors {
         external;
 
     /// @notice Completes up to MAX_BATCH jobs; a bad item emits {CompletionSkipped} and harms no other.
-    /// @dev As {completeJob}, item by item, in order ({TooManyItems}). Neighbours with the same offering share the release of their
-    /// slots, so there is one SlotsChanged for them, with the state after the last.
+    /// @dev As {completeJob}, item by item, in order ({TooManyItems}). The slots of all that were completed are freed together, after
+    /// the last: the registry emits one SlotsChanged for the batch, whatever the offerings, and none when no item was completed.
     function completeJobs(Completion[] calldata items) external;
 
     /// @notice The provider gives the job back: full refund, no penalty, slot freed.
@@ -286,7 +287,8 @@ interface IJobEscrow is IRefusalErrors {
     function finalizeCancel(bytes32 jobId) external;
 
     /// @notice Refunds every job whose deadline has passed and frees its slot; skips the others ({ExpirySkipped}).
-    /// @dev Anyone; at most MAX_BATCH ({TooManyItems}). Emits {JobExpired} for each that ended.
+    /// @dev Anyone; at most MAX_BATCH ({TooManyItems}). Emits {JobExpired} for each that ended. Neighbours with the same offering share
+    /// the release of their slots: the registry emits one SlotsChanged for each such run, with the state after its last.
     function expireJobs(bytes32[] calldata jobIds) external;
 
     /// @notice Refunds a job that was acknowledged and not delivered by its deadline, and burns the provider's collateral for it.

@@ -18,9 +18,10 @@ import {IRefusalErrors} from "./IRefusalErrors.sol";
 /// {OfferingSet}, {OfferingRemoved}, {Staked}, {UnbondingStarted} and {StakeWithdrawn}; never otherwise. So events tell it exactly.
 ///
 /// Trust: markets are trusted with the slots and the stake of every provider, also those that another market took: there is one
-/// counter a provider, because a counter a market would cost each job 5,000 gas more. The contract owner adds markets; it can do
-/// nothing else. Tokens with fees on transfer are counted as received; balances that change by themselves (rebasing) are not
-/// supported: what a negative rebase takes is missing from the last withdrawals.
+/// counter a provider, because a counter a market would cost each job 5,000 gas more. The contract owner adds markets, each after a
+/// public notice of two unbonding periods, so that whoever does not trust it can take its stake out first; it can do nothing else.
+/// Tokens with fees on transfer are counted as received; balances that change by themselves (rebasing) are not supported: what a
+/// negative rebase takes is missing from the last withdrawals.
 interface IProviderRegistry is IRefusalErrors {
     // ---------------------------------------------------------------------------------------------------------- types
 
@@ -140,6 +141,11 @@ interface IProviderRegistry is IRefusalErrors {
     /// @notice Burnt stake left the contract.
     event BurntStakeSwept(uint256 amount);
 
+    /// @notice The contract owner intends to allow a market, and can from `from` until before `until`. Providers that do not trust it
+    /// leave now.
+    event MarketProposed(address indexed market, uint40 from, uint40 until);
+    /// @notice The market will not be allowed unless it is proposed again.
+    event MarketProposalWithdrawn(address indexed market);
     /// @notice The contract owner allowed a market to take slots, or forbade it.
     event MarketSet(address indexed market, bool allowed);
     /// @notice A market suspended itself, or resumed.
@@ -157,7 +163,7 @@ interface IProviderRegistry is IRefusalErrors {
     error OperatorTaken(address operator, address provider);
     /// @notice The zero address.
     error InvalidOperator(address operator);
-    /// @notice The zero address or the registry.
+    /// @notice The zero address, or one that could never pass tokens on: see {isDeadEnd}.
     error InvalidPayout(address payout);
     /// @notice Empty, or longer than allowed, in bytes.
     error InvalidEndpoint(uint256 length, uint256 maxLength);
@@ -169,6 +175,12 @@ interface IProviderRegistry is IRefusalErrors {
     error InvalidContextLength(uint32 contextLength);
     /// @notice The provider already has `max` live offerings.
     error TooManyOfferings(uint256 max);
+    /// @notice Nobody can register before a first market was allowed.
+    error NoMarket();
+    /// @notice The market can be allowed from `from` until before `until`; both 0 when it is not proposed.
+    error MarketNotDue(address market, uint40 from, uint40 until);
+    /// @notice The market was allowed before, so it needs no proposal.
+    error MarketKnown(address market);
     /// @notice `max` markets have been allowed already.
     error TooManyMarkets(uint256 max);
     /// @notice More slots given back than are taken, or none.
@@ -190,12 +202,13 @@ interface IProviderRegistry is IRefusalErrors {
 
     /// @notice Registers the caller as a provider. Its cap is 0 (unset) until `setMaxConcurrentJobs`.
     /// @dev Anyone who is not yet a provider. Pulls `stakeAmount` tokens from the caller (approve them to the registry).
-    /// Emits {ProviderRegistered}, and {Staked} when `stakeAmount` > 0.
+    /// Emits {ProviderRegistered}, and {Staked} when `stakeAmount` > 0. A caller that is another provider's operator resigns first, as
+    /// by {resignOperator}, in the same call: whoever names it again and again cannot keep it from registering.
     ///
-    /// Requires: caller not registered ({ProviderAlreadyRegistered}) and operator of nobody ({OperatorTaken}; see
-    /// {resignOperator}); `operator` not zero ({InvalidOperator}), the caller itself or an address that acts for no provider
-    /// ({OperatorTaken}); `payout` neither zero nor the registry ({InvalidPayout}); 1..MAX_ENDPOINT_BYTES bytes of `endpoint`
-    /// ({InvalidEndpoint}); stake received >= `minStake` ({InsufficientStake}).
+    /// Requires: caller not registered ({ProviderAlreadyRegistered}); a market that was ever allowed ({NoMarket}), so that nobody can
+    /// register ahead of the first one and put it under notice; `operator` not zero ({InvalidOperator}), the caller itself or an
+    /// address that acts for no provider ({OperatorTaken}); `payout` neither zero nor a dead end ({InvalidPayout}, {isDeadEnd});
+    /// 1..MAX_ENDPOINT_BYTES bytes of `endpoint` ({InvalidEndpoint}); stake received >= `minStake` ({InsufficientStake}).
     function register(address operator, address payout, string calldata endpoint, uint256 stakeAmount) external;
 
     /// @notice Replaces the operator key, at once.
@@ -213,7 +226,7 @@ interface IProviderRegistry is IRefusalErrors {
     function setEndpoint(string calldata endpoint) external;
 
     /// @notice Replaces the address to which stake and earnings are sent.
-    /// @dev Owner only. Emits {PayoutChanged}. Requires neither zero nor the registry ({InvalidPayout}).
+    /// @dev Owner only. Emits {PayoutChanged}. Requires neither zero nor a dead end ({InvalidPayout}, {isDeadEnd}).
     function setPayout(address payout) external;
 
     /// @notice Stops new jobs; open jobs go on.
@@ -263,7 +276,8 @@ interface IProviderRegistry is IRefusalErrors {
 
     /// @notice Pays the unbonded stake to the payout address, whatever any client does.
     /// @dev Owner only, from `unbondingAt` on ({UnbondingPending}). Emits {StakeWithdrawn}. Requires that there is something
-    /// ({NothingUnbonding}). When the token refuses the payout address, set another.
+    /// ({NothingUnbonding}) and that the payout address has not become a dead end since ({InvalidPayout}). When that is so, or the
+    /// token refuses the address, set another.
     function withdrawStake() external;
 
     // ------------------------------------------------------------------------------------------------ market's functions
@@ -346,9 +360,21 @@ interface IProviderRegistry is IRefusalErrors {
 
     // ------------------------------------------------------------------------------------------------------------ owner's
 
-    /// @notice Allows a market to take new slots, or forbids it. A forbidden market can still free slots.
-    /// @dev Contract owner only. Emits {MarketSet}. Requires an address that is not zero ({InvalidParameter}) and at most
-    /// MAX_MARKETS that ever were allowed ({TooManyMarkets}). Every market is trusted with all slots and stakes.
+    /// @notice Gives notice of a new market: {setMarket} can allow it from two unbonding periods from now on, for one more.
+    /// @dev Contract owner only. Emits {MarketProposed}. Requires a contract at `market` ({InvalidParameter}), so that it can be judged
+    /// while it waits, that was never allowed ({MarketKnown}). Proposed again, the time starts anew.
+    ///
+    /// Every market is trusted with all slots and stakes. A provider that notices it within one unbonding period has another in which
+    /// to take all of its stake out, also when a part was unbonding already.
+    function proposeMarket(address market) external;
+
+    /// @notice Allows a market to take new slots, or forbids it, at once. A forbidden market can still free slots.
+    /// @dev Contract owner only. Emits {MarketSet}, and {MarketProposalWithdrawn} when one is forbidden that was proposed. Requires an
+    /// address that is not zero ({InvalidParameter}); to allow a market for the first time, its time to have come ({MarketNotDue}),
+    /// unless no provider has ever registered, and fewer than MAX_MARKETS that ever were allowed ({TooManyMarkets}).
+    ///
+    /// A market that was allowed before needs no new notice: it kept its power over stakes while it was forbidden, to end its jobs,
+    /// so a wait would protect nobody, and would make an outage of weeks of one wrong call.
     function setMarket(address market, bool allowed) external;
 
     // ------------------------------------------------------------------------------------------------------------ views
@@ -400,6 +426,12 @@ interface IProviderRegistry is IRefusalErrors {
     ) external view returns (Refusal);
     /// @notice Whether `market` is allowed to take slots (it may be suspended).
     function isMarket(address market) external view returns (bool);
+    /// @notice Every market that was ever allowed, at most MAX_MARKETS: who has power over slots and stakes.
+    function markets() external view returns (address[] memory);
+    /// @notice Time from which, and until before which, a proposed market can be allowed; both 0 when it is not proposed.
+    function marketProposal(address market) external view returns (uint40 from, uint40 until);
+    /// @notice Whether tokens sent there would be stuck: the registry, the token, every market that was ever allowed.
+    function isDeadEnd(address account) external view returns (bool);
     /// @notice Whether `market` has suspended itself.
     function isMarketSuspended(address market) external view returns (bool);
     /// @notice Collateral that slots for a largest payment of `payment` hold, rounded down.

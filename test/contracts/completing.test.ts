@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import type { ContractTransactionResponse } from "ethers";
 import { ethers, fieldsOf, loadFixture, time } from "./support/chain.ts";
 import { openJob, smallMarket } from "./support/fixtures.ts";
 import {
@@ -316,6 +317,28 @@ describe("completing several jobs at once", () => {
     expect(await market.free(provider.address)).to.equal(6n + 10n + 10n + 6n);
     const view = await market.registry.providerOf(provider.address);
     expect([view.openJobs, view.exposure]).to.deep.equal([0n, 0n]);
+  });
+
+  it("tells the slots once, after the last, also when neighbours have other offerings; and not at all when none was completed", async () => {
+    const { market, client } = await loadFixture(smallMarket);
+    const provider = await market.provider({ models: [MODEL, "another"] });
+    const jobs = [
+      await market.post(client, provider),
+      await market.post(client, provider, { modelKey: ethers.id("another") }),
+      await market.post(client, provider),
+    ];
+    const items = jobs.map(({ jobId }) => ({
+      jobId,
+      usage: SMALL,
+      responseHash: RESPONSE_HASH,
+      clientSignature: "0x",
+    }));
+    const escrow = market.escrow.connect(provider.operator);
+    const changes = async (sent: ContractTransactionResponse) =>
+      await market.registry.queryFilter(market.registry.filters.SlotsChanged(), sent.blockNumber ?? undefined);
+    const told = await changes(await escrow.completeJobs(items));
+    expect(told.map(({ args }) => [args.provider, args.openJobs])).to.deep.equal([[provider.address, 0n]]);
+    expect(await changes(await escrow.completeJobs(items))).to.deep.equal([]);
   });
 
   it("takes none, 50, and not 51", async () => {

@@ -68,6 +68,16 @@ describe("depositing", () => {
     );
   });
 
+  it("refuses to credit a contract of the market, which could never withdraw", async () => {
+    const { market } = await loadFixture(emptyMarket);
+    const payer = await market.holder();
+    for (const deadEnd of await market.deadEnds()) {
+      await expect(market.escrow.connect(payer).depositFor(deadEnd, 9n))
+        .to.be.revertedWithCustomError(market.escrow, "InvalidRecipient")
+        .withArgs(deadEnd);
+    }
+  });
+
   it("refuses a deposit of nothing", async () => {
     const { market } = await loadFixture(emptyMarket);
     const client = await market.holder();
@@ -167,14 +177,28 @@ describe("withdrawing", () => {
     expect(await market.locked(client)).to.equal(PAYMENT);
   });
 
-  it("refuses nothing, nobody, and the escrow itself, where the tokens would be lost", async () => {
+  it("refuses nothing, nobody, and the contracts of the market, where the tokens would be stuck", async () => {
     const { market, client } = await loadFixture(smallMarket);
     const escrow = market.escrow.connect(client);
     await expect(escrow.withdraw(0, client)).to.be.revertedWithCustomError(escrow, "InvalidAmount").withArgs(0);
     await expect(escrow.withdraw(1, ethers.ZeroAddress)).to.be.revertedWithCustomError(escrow, "ZeroAddress");
-    await expect(escrow.withdraw(1, escrow))
-      .to.be.revertedWithCustomError(escrow, "InvalidRecipient")
-      .withArgs(await escrow.getAddress());
+    for (const deadEnd of await market.deadEnds()) {
+      await expect(escrow.withdraw(1, deadEnd))
+        .to.be.revertedWithCustomError(escrow, "InvalidRecipient")
+        .withArgs(deadEnd);
+    }
+  });
+
+  it("refuses any market of the registry, the forbidden ones too", async () => {
+    const { market } = await loadFixture(emptyMarket);
+    const client = await market.client();
+    const other = market.account();
+    await market.registry.setMarket(other, true);
+    await market.registry.setMarket(other, false);
+    await expect(market.escrow.connect(client).withdraw(1, other))
+      .to.be.revertedWithCustomError(market.escrow, "InvalidRecipient")
+      .withArgs(other);
+    await market.escrow.connect(client).withdraw(1, market.account());
   });
 });
 

@@ -7,8 +7,9 @@ import { type Account, deployMarket, MODEL_KEY, PAYMENT, PRICE } from "./support
 async function lateMarket() {
   const parts = await smallMarket();
   const { market, provider } = parts;
-  const late = market.account();
-  await market.registry.setMarket(late, true);
+  const late = await market.contractAccount();
+  await market.allowMarket(late);
+  await market.registry.connect(provider.operator).heartbeat();
   const registry = market.registry.connect(late);
   const take = (): ReturnType<typeof registry.acquireSlots> =>
     registry.acquireSlots(provider.address, PRICE.input, PRICE.output, PAYMENT, 1, MODEL_KEY);

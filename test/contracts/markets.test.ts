@@ -6,9 +6,9 @@ import { Seller } from "./support/seller.ts";
 
 async function bareRegistry() {
   const market = await deployMarket();
-  const provider = await market.provider({ cap: 10n });
   const seller = new Seller(market, market.account());
   await market.registry.setMarket(seller.account, true);
+  const provider = await market.provider({ cap: 10n });
   return { market, provider, seller };
 }
 
@@ -21,7 +21,8 @@ async function twoEscrows() {
     market.admin.address,
     escrowDefaults,
   ]);
-  await market.registry.setMarket(escrow, true);
+  await market.allowMarket(escrow);
+  await market.registry.connect(parts.provider.operator).heartbeat();
   const second = new Market({ registry: market.registry, token: market.token, escrow }, await ethers.getSigners(), {
     ...market.domain,
     verifyingContract: await escrow.getAddress(),

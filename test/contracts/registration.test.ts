@@ -82,13 +82,35 @@ describe("registering a provider", () => {
       .withArgs(provider.owner);
   });
 
-  it("refuses the operator of another provider as owner, so that an account acts for one provider only", async () => {
+  it("takes an operator out of its office, so that an account acts for one provider and nobody's naming it keeps it from registering", async () => {
     const { market, provider } = await loadFixture(smallMarket);
-    await expect(
-      market.registry.connect(provider.operator).register(market.account(), provider.payout, ENDPOINT, STAKE),
-    )
-      .to.be.revertedWithCustomError(market.registry, "OperatorTaken")
-      .withArgs(provider.operator, provider.owner);
+    const { owner, operator } = provider;
+    await market.token.mint(operator, STAKE);
+    await market.token.connect(operator).approve(market.registry, STAKE);
+    const registering = market.registry.connect(operator).register(operator, provider.payout, ENDPOINT, STAKE);
+    await expect(registering).to.emit(market.registry, "OperatorChanged").withArgs(owner, operator, owner);
+    await expect(registering).to.emit(market.registry, "ProviderRegistered");
+    expect((await market.registry.providerOf(owner)).operator).to.equal(owner.address);
+    expect(await market.registry.isProviderAccount(owner, operator)).to.equal(false);
+    expect(await market.registry.isProviderAccount(operator, operator)).to.equal(true);
+  });
+
+  it("waits for a first market, so that nobody can register ahead of it and put it under notice", async () => {
+    const token = await ethers.deployContract("TestToken", [6]);
+    const [admin, owner] = await ethers.getSigners();
+    if (admin === undefined || owner === undefined) throw new Error("the chain has no accounts");
+    const registry = await ethers.deployContract("ProviderRegistry", [
+      token,
+      admin,
+      { ...registryDefaults, minStake: 0n },
+    ]);
+    await expect(registry.connect(owner).register(owner, owner, ENDPOINT, 0n)).to.be.revertedWithCustomError(
+      registry,
+      "NoMarket",
+    );
+    await registry.setMarket(token, true);
+    await registry.setMarket(token, false);
+    await registry.connect(owner).register(owner, owner, ENDPOINT, 0n);
   });
 
   it("refuses an operator that another provider uses", async () => {
@@ -116,7 +138,7 @@ describe("registering a provider", () => {
   it("refuses a payout address from which nobody could take the money out", async () => {
     const { market } = await loadFixture(emptyMarket);
     const owner = await market.holder();
-    for (const payout of [ethers.ZeroAddress, await market.registry.getAddress()]) {
+    for (const payout of [ethers.ZeroAddress, ...(await market.deadEnds())]) {
       await expect(market.registry.connect(owner).register(owner, payout, ENDPOINT, STAKE))
         .to.be.revertedWithCustomError(market.registry, "InvalidPayout")
         .withArgs(payout);
@@ -254,7 +276,7 @@ describe("rotating keys, endpoint and payout", () => {
     const registry = market.registry.connect(provider.owner);
     await expect(registry.setPayout(stranger)).to.emit(registry, "PayoutChanged").withArgs(provider.owner, stranger);
     expect((await registry.providerOf(provider.owner)).payout).to.equal(stranger.address);
-    for (const payout of [ethers.ZeroAddress, await registry.getAddress()]) {
+    for (const payout of [ethers.ZeroAddress, ...(await market.deadEnds())]) {
       await expect(registry.setPayout(payout))
         .to.be.revertedWithCustomError(registry, "InvalidPayout")
         .withArgs(payout);

@@ -73,7 +73,7 @@ export class EscrowModel {
   // --------------------------------------------------------------------------------------------------------------- money
 
   deposit(caller: string, account: string, amount: bigint): void {
-    refuseIf(account === ZERO_ADDRESS, "ZeroAddress");
+    if (account !== caller) this.#requireReachable(account);
     moveTokens(this.#state, caller, this.#self, amount);
     refuseIf(amount === 0n, "InvalidAmount", amount);
     this.#credit(account, amount);
@@ -82,8 +82,7 @@ export class EscrowModel {
 
   withdraw(account: string, amount: bigint, to: string): void {
     refuseIf(amount === 0n, "InvalidAmount", amount);
-    refuseIf(to === ZERO_ADDRESS, "ZeroAddress");
-    refuseIf(to === this.#self, "InvalidRecipient", to);
+    this.#requireReachable(to);
     const row = this.#account(account);
     refuseIf(amount > row.free, "InsufficientBalance", account, row.free, amount);
     row.free -= amount;
@@ -230,20 +229,30 @@ export class EscrowModel {
 
   pause(caller: string): void {
     refuseIf(caller !== this.#admin, "OwnableUnauthorizedAccount", caller);
-    refuseIf(this.#state.market.suspended, "EnforcedPause");
+    refuseIf(this.#suspended(), "EnforcedPause");
     this.#suspend(caller, true);
   }
 
   unpause(caller: string): void {
     refuseIf(caller !== this.#admin, "OwnableUnauthorizedAccount", caller);
-    refuseIf(!this.#state.market.suspended, "ExpectedPause");
+    refuseIf(!this.#suspended(), "ExpectedPause");
     this.#suspend(caller, false);
   }
 
   // -------------------------------------------------------------------------------------------------------------- inside
 
+  #suspended(): boolean {
+    return this.#state.markets.get(this.#self)?.suspended === true;
+  }
+
+  #requireReachable(to: string): void {
+    refuseIf(to === ZERO_ADDRESS, "ZeroAddress");
+    refuseIf(to === this.#self || this.#registry.isDeadEnd(to), "InvalidRecipient", to);
+  }
+
   #suspend(caller: string, suspended: boolean): void {
-    this.#state.market.suspended = suspended;
+    const row = this.#state.markets.get(this.#self);
+    if (row !== undefined) row.suspended = suspended;
     this.#emit({ name: "MarketSuspended", args: [this.#self, suspended] });
     this.#emit({ name: suspended ? "Paused" : "Unpaused", args: [caller] });
   }

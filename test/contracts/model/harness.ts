@@ -109,12 +109,12 @@ class Run {
     this.#deployment = deployment;
     this.#parameters = parameters;
     this.#now = deployment.startsAt;
-    const { escrow, registry } = deployment.addresses;
+    const { escrow, registry, token } = deployment.addresses;
     const coder = ethers.AbiCoder.defaultAbiCoder();
     this.#jobIdOf = (client, nonce) =>
       ethers.keccak256(coder.encode(["uint256", "address", "address", "uint256"], [31_337n, escrow, client, nonce]));
     const admin = deployment.accounts[0] ?? "";
-    this.#model = new MarketModel(parameters, { registry, escrow, admin, jobIdOf: this.#jobIdOf });
+    this.#model = new MarketModel(parameters, { registry, escrow, token, admin, jobIdOf: this.#jobIdOf });
     for (const account of deployment.accounts) this.#model.state.tokens.set(account, FIRST_TOKENS);
   }
 
@@ -196,6 +196,8 @@ class Run {
       admin: accounts[0] ?? "",
       registry: addresses.registry,
       escrow: addresses.escrow,
+      token: addresses.token,
+      otherMarket: addresses.batch,
       owners: accounts.slice(1, 4),
       operators: accounts.slice(4, 7),
       // One owner is a client as well.
@@ -252,9 +254,21 @@ class Run {
     const owners = [...state.providers.keys()];
     ofRegistry("providerCount", [], BigInt(owners.length));
     ofRegistry("burntStake", [], state.burntStake);
-    ofRegistry("isMarket", [addresses.escrow], state.market.allowed);
-    ofRegistry("isMarketSuspended", [addresses.escrow], state.market.suspended);
-    ofEscrow("paused", [], state.market.suspended);
+    for (const market of [addresses.escrow, addresses.batch]) {
+      const row = state.markets.get(market);
+      ofRegistry("isMarket", [market], row?.allowed ?? false);
+      ofRegistry("isMarketSuspended", [market], row?.suspended ?? false);
+      ofRegistry("marketProposal", [market], ...model.proposal(market));
+    }
+    ofEscrow("paused", [], state.markets.get(addresses.escrow)?.suspended ?? false);
+    ofRegistry(
+      "markets",
+      [],
+      [...state.markets].flatMap(([market, { known }]) => (known ? [market] : [])),
+    );
+    for (const account of [...Object.values(addresses), random.of(accounts)]) {
+      ofRegistry("isDeadEnd", [account], model.isDeadEnd(account));
+    }
     const rows = [...state.providers].map(([owner, row]) => providerView(owner, row));
     ofRegistry("providersPage", [0, 100], rows);
     for (const [owner, row] of state.providers) {

@@ -6,6 +6,7 @@ import { type Emitted, emptyState, type ModelParameters, Refused, type State, ty
 export interface ModelAddresses {
   readonly registry: string;
   readonly escrow: string;
+  readonly token: string;
   readonly admin: string;
   readonly jobIdOf: (client: string, nonce: bigint) => string;
 }
@@ -24,6 +25,7 @@ export class MarketModel {
   constructor(parameters: ModelParameters, addresses: ModelAddresses) {
     this.#parameters = parameters;
     this.#addresses = addresses;
+    this.#state.markets.set(addresses.escrow, { known: true, allowed: true, suspended: false, allowableFrom: 0n });
   }
 
   get state(): State {

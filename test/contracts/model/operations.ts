@@ -28,6 +28,9 @@ export interface World {
   readonly admin: string;
   readonly registry: string;
   readonly escrow: string;
+  readonly token: string;
+  /** A contract that can become a second market. */
+  readonly otherMarket: string;
   readonly owners: readonly string[];
   readonly operators: readonly string[];
   readonly clients: readonly string[];
@@ -167,9 +170,18 @@ const builders = {
   setMarket: (world, random) => {
     const from = random.chance(60) ? world.admin : random.of(world.everybody);
     const allowed = random.chance(85);
-    return registryCall(from, "setMarket", [world.escrow, allowed], (registry) =>
-      registry.setMarket(from, world.escrow, allowed),
-    );
+    const market = random.of([world.escrow, world.escrow, world.otherMarket, world.otherMarket, ZERO_ADDRESS]);
+    return registryCall(from, "setMarket", [market, allowed], (registry) => registry.setMarket(from, market, allowed));
+  },
+  proposeMarket: (world, random) => {
+    const from = random.chance(80) ? world.admin : random.of(world.everybody);
+    const [market, hasCode] = random.of([
+      [world.otherMarket, true],
+      [world.otherMarket, true],
+      [world.escrow, true],
+      [random.of(world.everybody), false],
+    ] as const);
+    return registryCall(from, "proposeMarket", [market], (registry) => registry.proposeMarket(from, market, hasCode));
   },
 
   deposit: (world, random) => {
@@ -179,7 +191,8 @@ const builders = {
   },
   depositFor: (world, random) => {
     const from = most(random, world.clients, world.everybody);
-    const account = random.chance(5) ? ZERO_ADDRESS : random.of(world.everybody);
+    const deadEnd = random.of([world.registry, world.token, world.otherMarket, world.escrow, ZERO_ADDRESS]);
+    const account = random.chance(15) ? deadEnd : random.of(world.everybody);
     const amount = random.of(AMOUNTS);
     return escrowCall(from, "depositFor", [account, amount], (escrow) => escrow.deposit(from, account, amount));
   },
@@ -195,7 +208,8 @@ const builders = {
     const from = most(random, world.clients, world.everybody);
     const free = world.state.accounts.get(from)?.free ?? 0n;
     const amount = random.of([...AMOUNTS, free, free + 1n]);
-    const to = random.of([from, random.of(world.everybody), world.registry, world.escrow, ZERO_ADDRESS, from, from]);
+    const deadEnd = random.of([world.registry, world.token, world.otherMarket, world.escrow, ZERO_ADDRESS]);
+    const to = random.of([from, random.of(world.everybody), deadEnd, from, from]);
     return escrowCall(from, "withdraw", [amount, to], (escrow) => escrow.withdraw(from, amount, to));
   },
   withdrawProvider: (world, random) => {
@@ -313,7 +327,8 @@ const weights: Readonly<Record<OperationName, number>> = {
   startUnbonding: 2,
   withdrawStake: 2,
   sweepBurntStake: 1,
-  setMarket: 1,
+  setMarket: 3,
+  proposeMarket: 2,
   deposit: 8,
   depositFor: 2,
   depositWithPermit: 1,
@@ -402,7 +417,9 @@ function partyOf(world: World, random: Random, provider: string): string {
 
 function payoutOf(world: World, random: Random): string {
   return random.of(
-    random.chance(92) ? [...world.payouts, ...world.owners] : [world.registry, ZERO_ADDRESS, world.escrow],
+    random.chance(90)
+      ? [...world.payouts, ...world.owners, world.otherMarket]
+      : [world.registry, ZERO_ADDRESS, world.escrow, world.token],
   );
 }
 

@@ -1,5 +1,6 @@
 import {
   type Emitted,
+  type MarketRow,
   type ModelParameters,
   type OfferingRow,
   type ProviderRow,
@@ -12,6 +13,9 @@ import { moveTokens } from "./token-model.ts";
 
 const BPS = 10_000n;
 const UNLIMITED = 2n ** 32n - 1n;
+const MAX_MARKETS = 8;
+/** "market", as bytes32. */
+const MARKET_PARAMETER = `0x${Buffer.from("market").toString("hex").padEnd(64, "0")}`;
 export const BURN_ADDRESS = "0x000000000000000000000000000000000000dEaD";
 
 /** Numbers of `IProviderRegistry.Refusal`. */
@@ -39,18 +43,20 @@ export class RegistryModel {
   readonly #state: State;
   readonly #parameters: ModelParameters;
   readonly #self: string;
+  readonly #token: string;
   readonly #admin: string;
   readonly #emit: (event: Emitted) => void;
 
   constructor(
     state: State,
     parameters: ModelParameters,
-    addresses: { readonly registry: string; readonly admin: string },
+    addresses: { readonly registry: string; readonly token: string; readonly admin: string },
     emit: (event: Emitted) => void,
   ) {
     this.#state = state;
     this.#parameters = parameters;
     this.#self = addresses.registry;
+    this.#token = addresses.token;
     this.#admin = addresses.admin;
     this.#emit = emit;
   }
@@ -58,8 +64,9 @@ export class RegistryModel {
   register(caller: string, operator: string, payout: string, endpoint: string, stake: bigint): void {
     const { providers, actsFor, now } = this.#state;
     refuseIf(providers.has(caller), "ProviderAlreadyRegistered", caller);
+    refuseIf(![...this.#state.markets.values()].some(({ known }) => known), "NoMarket");
     const employer = actsFor.get(caller);
-    if (employer !== undefined) throw new Refused("OperatorTaken", [caller, employer]);
+    if (employer !== undefined) this.#resign(employer, caller);
     actsFor.set(caller, caller);
     this.#appoint(caller, operator);
     this.#checkPayout(payout);
@@ -100,11 +107,7 @@ export class RegistryModel {
   resignOperator(caller: string): void {
     const owner = this.#state.actsFor.get(caller);
     if (owner === undefined || owner === caller) throw new Refused("NotProvider", [caller]);
-    const row = this.#row(owner);
-    this.#dismiss(owner, caller);
-    row.operator = owner;
-    this.#seen(row);
-    this.#emit({ name: "OperatorChanged", args: [owner, caller, owner] });
+    this.#resign(owner, caller);
   }
 
   setEndpoint(caller: string, endpoint: string): void {
@@ -215,6 +218,7 @@ export class RegistryModel {
     const amount = row.unbonding;
     refuseIf(amount === 0n, "NothingUnbonding", caller);
     refuseIf(this.#state.now < row.unbondingAt, "UnbondingPending", row.unbondingAt);
+    this.#checkPayout(row.payout);
     row.unbonding = 0n;
     row.unbondingAt = 0n;
     this.#seen(row);
@@ -230,17 +234,51 @@ export class RegistryModel {
     moveTokens(this.#state, this.#self, BURN_ADDRESS, amount);
   }
 
-  setMarket(caller: string, escrow: string, allowed: boolean): void {
+  /** @param hasCode whether a contract is there. */
+  proposeMarket(caller: string, market: string, hasCode: boolean): void {
     refuseIf(caller !== this.#admin, "OwnableUnauthorizedAccount", caller);
-    this.#state.market.allowed = allowed;
-    this.#emit({ name: "MarketSet", args: [escrow, allowed] });
+    refuseIf(!hasCode, "InvalidParameter", MARKET_PARAMETER);
+    const row = this.#market(market);
+    refuseIf(row.known, "MarketKnown", market);
+    row.allowableFrom = this.#state.now + 2n * this.#parameters.unbondingPeriod;
+    this.#emit({ name: "MarketProposed", args: [market, ...this.proposal(market)] });
+  }
+
+  setMarket(caller: string, market: string, allowed: boolean): void {
+    refuseIf(caller !== this.#admin, "OwnableUnauthorizedAccount", caller);
+    refuseIf(market === ZERO_ADDRESS, "InvalidParameter", MARKET_PARAMETER);
+    const row = this.#market(market);
+    const { now, providers, markets } = this.#state;
+    if (allowed && !row.known) {
+      const [from, until] = this.proposal(market);
+      const due = from !== 0n && now >= from && now < until;
+      refuseIf(providers.size > 0 && !due, "MarketNotDue", market, from, until);
+      const known = [...markets.values()].filter((one) => one.known);
+      refuseIf(known.length >= MAX_MARKETS, "TooManyMarkets", BigInt(MAX_MARKETS));
+      row.known = true;
+    }
+    if (!allowed && row.allowableFrom !== 0n) this.#emit({ name: "MarketProposalWithdrawn", args: [market] });
+    row.allowableFrom = 0n;
+    row.allowed = allowed;
+    this.#emit({ name: "MarketSet", args: [market, allowed] });
+  }
+
+  /** When a market can be allowed, from and until; zeros when it is not proposed. */
+  proposal(market: string): readonly [bigint, bigint] {
+    const from = this.#state.markets.get(market)?.allowableFrom ?? 0n;
+    return from === 0n ? [0n, 0n] : [from, from + this.#parameters.unbondingPeriod];
+  }
+
+  isDeadEnd(account: string): boolean {
+    return account === this.#self || account === this.#token || this.#state.markets.get(account)?.known === true;
   }
 
   // ------------------------------------------------------------------------------------------------- what the market calls
 
   requireOpenMarket(escrow: string): void {
-    refuseIf(!this.#state.market.allowed, "NotMarket", escrow);
-    refuseIf(this.#state.market.suspended, "EnforcedPause");
+    const { allowed, suspended } = this.#market(escrow);
+    refuseIf(!allowed, "NotMarket", escrow);
+    refuseIf(suspended, "EnforcedPause");
   }
 
   /** Takes one slot; reverts with the provider's refusal. */
@@ -383,6 +421,26 @@ export class RegistryModel {
     this.#state.actsFor.set(operator, owner);
   }
 
+  /** The row of a market, an empty one if there is none. */
+  #market(market: string): MarketRow {
+    const row = this.#state.markets.get(market) ?? {
+      known: false,
+      allowed: false,
+      suspended: false,
+      allowableFrom: 0n,
+    };
+    this.#state.markets.set(market, row);
+    return row;
+  }
+
+  #resign(owner: string, operator: string): void {
+    const row = this.#row(owner);
+    this.#dismiss(owner, operator);
+    row.operator = owner;
+    this.#seen(row);
+    this.#emit({ name: "OperatorChanged", args: [owner, operator, owner] });
+  }
+
   #dismiss(owner: string, operator: string): void {
     if (operator === owner) return;
     this.#state.actsFor.delete(operator);
@@ -402,7 +460,7 @@ export class RegistryModel {
   }
 
   #checkPayout(payout: string): void {
-    refuseIf(payout === ZERO_ADDRESS || payout === this.#self, "InvalidPayout", payout);
+    refuseIf(payout === ZERO_ADDRESS || this.isDeadEnd(payout), "InvalidPayout", payout);
   }
 }
 

@@ -63,6 +63,14 @@ export interface JobRow {
   status: bigint;
 }
 
+export interface MarketRow {
+  known: boolean;
+  allowed: boolean;
+  suspended: boolean;
+  /** 0 = not proposed. */
+  allowableFrom: bigint;
+}
+
 export interface AccountRow {
   free: bigint;
   locked: bigint;
@@ -83,7 +91,8 @@ export interface State {
   /** `owner modelKey` -> id of the live record. */
   readonly current: Map<string, bigint>;
   readonly modelProviders: Map<string, string[]>;
-  readonly market: { allowed: boolean; suspended: boolean };
+  /** What the registry knows of each market. */
+  readonly markets: Map<string, MarketRow>;
   burntStake: bigint;
   readonly accounts: Map<string, AccountRow>;
   readonly jobs: Map<string, JobRow>;
@@ -99,7 +108,7 @@ export function emptyState(): State {
     records: [],
     current: new Map(),
     modelProviders: new Map(),
-    market: { allowed: true, suspended: false },
+    markets: new Map(),
     burntStake: 0n,
     accounts: new Map(),
     jobs: new Map(),

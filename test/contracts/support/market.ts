@@ -1,7 +1,7 @@
 import type { AddressLike, BigNumberish, ContractTransactionResponse, Signer, TypedDataDomain } from "ethers";
 import { messageTypes, typedDataDomain } from "../../../protocol/messages.ts";
 import type { JobEscrow, ProviderRegistry, TestToken } from "../../../types/index.ts";
-import { ethers, time } from "./chain.ts";
+import { ethers, networkHelpers, time } from "./chain.ts";
 
 /** A signer whose address is known without asking. */
 export type Account = Signer & { readonly address: string };
@@ -174,6 +174,26 @@ export class Market {
     }
     if (options.cap !== undefined) await this.registry.connect(operator).setMaxConcurrentJobs(options.cap);
     return { owner, operator, payout, address: owner.address };
+  }
+
+  /** Gives notice of a market and allows it when its time has come; providers then have to show themselves again. */
+  async allowMarket(market: AddressLike): Promise<void> {
+    await this.registry.proposeMarket(market);
+    const { from } = await this.registry.marketProposal(market);
+    await time.setNextBlockTimestamp(from);
+    await this.registry.setMarket(market, true);
+  }
+
+  /** An account at which there is a contract, as a proposed market must be. */
+  async contractAccount(): Promise<Account> {
+    const address = await (await ethers.deployContract("ViewBatch")).getAddress();
+    await networkHelpers.setBalance(address, 10n ** 18n);
+    return await ethers.getImpersonatedSigner(address);
+  }
+
+  /** Addresses from which nobody could pass tokens on. */
+  async deadEnds(): Promise<readonly string[]> {
+    return await Promise.all([this.registry, this.token, this.escrow].map(async (one) => await one.getAddress()));
   }
 
   /** Terms that fit a provider made by `provider()`, with a nonce of their own. */
