@@ -1,5 +1,7 @@
 import { DeploymentFileError } from "../chain/deployment.ts";
+import { systemClock } from "../chain/system-clock.ts";
 import { SettingsError } from "../protocol/settings.ts";
+import { onStopSignals } from "../protocol/stop-signals.ts";
 import { WrongChainError } from "../chain/verify.ts";
 import { describeError, openLogger } from "./ops/log.ts";
 import { PolicyFileError } from "./routing/policy-file.ts";
@@ -12,21 +14,19 @@ async function main(): Promise<void> {
   const logger = openLogger(settings.logLevel);
   const gateway = await startGateway(settings, { logger, onFatal: () => process.exit(1) });
   process.on("SIGHUP", () => gateway.reload());
-  let isStopping = false;
-  const stop = (): void => {
-    // The journal holds all that matters: an impatient second signal may cut the drain short.
-    if (isStopping) process.exit(130);
-    isStopping = true;
-    gateway.close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        logger.error({ error: describeError(error) }, "the drain failed");
-        process.exit(1);
-      },
-    );
-  };
-  process.on("SIGTERM", stop);
-  process.on("SIGINT", stop);
+  onStopSignals(process, systemClock, {
+    stop: () => {
+      gateway.close().then(
+        () => process.exit(0),
+        (error: unknown) => {
+          logger.error({ error: describeError(error) }, "the drain failed");
+          process.exit(1);
+        },
+      );
+    },
+    // The journal holds all that matters: somebody impatient may cut the drain short.
+    stopAtOnce: () => process.exit(130),
+  });
   const { url, metricsUrl, wallet } = gateway;
   process.stdout.write(
     `${JSON.stringify({ event: "ready", url, metricsUrl, wallet, notReady: gateway.notReady() })}\n`,

@@ -1,6 +1,8 @@
 import { pino } from "pino";
 import { DeploymentFileError } from "../chain/deployment.ts";
+import { systemClock } from "../chain/system-clock.ts";
 import { SettingsError } from "../protocol/settings.ts";
+import { onStopSignals } from "../protocol/stop-signals.ts";
 import { describe } from "./node/log.ts";
 import { EndpointsFileError } from "./settings/endpoints-file.ts";
 import { readProviderSettings } from "./settings/provider-settings.ts";
@@ -12,21 +14,19 @@ async function main(): Promise<void> {
   const logger = pino({ level: settings.logLevel }, pino.destination({ fd: 2, sync: true }));
   const provider = await startProvider(settings, { logger });
   process.on("SIGHUP", () => void provider.reload());
-  let isStopping = false;
-  const stop = (): void => {
-    // The journal holds all that matters: an impatient second signal may cut the drain short.
-    if (isStopping) process.exit(130);
-    isStopping = true;
-    provider.close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        logger.error({ error: describe(error) }, "the drain failed");
-        process.exit(1);
-      },
-    );
-  };
-  process.on("SIGTERM", stop);
-  process.on("SIGINT", stop);
+  onStopSignals(process, systemClock, {
+    stop: () => {
+      provider.close().then(
+        () => process.exit(0),
+        (error: unknown) => {
+          logger.error({ error: describe(error) }, "the drain failed");
+          process.exit(1);
+        },
+      );
+    },
+    // The journal holds all that matters: somebody impatient may cut the drain short.
+    stopAtOnce: () => process.exit(130),
+  });
   const { address, url, endpoint } = provider;
   process.stdout.write(
     `${JSON.stringify({ event: "ready", address, url, endpoint, notReady: provider.notReady() })}\n`,

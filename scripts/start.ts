@@ -1,8 +1,13 @@
+import { systemClock } from "../chain/system-clock.ts";
+import { onStopSignals, stopSignals } from "../protocol/stop-signals.ts";
 import { DemonstrationError, streamOneJob, waitInLine } from "./network/demonstration.ts";
 import { startLocalNetwork, type LocalNetwork, type NetworkOptions } from "./network/local-network.ts";
 import { demonstrationProviders, sharedModel, singleModel } from "./network/specification.ts";
 import { readStartOptions, StartOptionsError, startHelp, type StartOptions } from "./network/start-options.ts";
 import { jsonStartOutput, type StartOutput, textStartOutput } from "./network/start-output.ts";
+
+/** What a process of the network may take beyond the time for running answers: receipts, the journal. */
+const stopMarginMs = 10_000;
 
 /** From here on processes stop because they are told to. */
 let isStopping = false;
@@ -23,7 +28,9 @@ async function main(): Promise<number> {
   }
   const output = options.json ? jsonStartOutput() : textStartOutput();
   const stopRequested = new Promise<"stop">((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve("stop"));
+    // The hook on `exit` kills what runs. A terminal that is closed takes its processes along.
+    const stopAtOnce = (): never => process.exit(130);
+    onStopSignals(process, systemClock, { stop: () => resolve("stop"), stopAtOnce }, [...stopSignals, "SIGHUP"]);
   });
   let network: LocalNetwork;
   const starting = startLocalNetwork(networkOptions(options, output));
@@ -36,6 +43,10 @@ async function main(): Promise<number> {
     process.stderr.write(`npm start cannot go on:\n  ${error instanceof Error ? error.message : String(error)}\n`);
     return 1;
   }
+  let drainSeconds = 0;
+  void stopRequested.then(() => {
+    ({ drainSeconds } = options);
+  });
   try {
     output.ready(network);
     const broken = childLeft(network, output);
@@ -52,8 +63,8 @@ async function main(): Promise<number> {
     return 1;
   } finally {
     isStopping = true;
-    output.stopping();
-    await network.stop();
+    output.stopping(drainSeconds);
+    await network.stop(options.drainSeconds * 1000 + stopMarginMs);
   }
 }
 

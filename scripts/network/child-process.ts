@@ -55,16 +55,22 @@ export function inheritedEnvironment(): Record<string, string> {
   return inherited;
 }
 
-/** Starts a script with this process's own Node, its output in a log file. */
+/** Ends the child with its parent; see the file itself. */
+const lifeline = new URL("./lifeline.ts", import.meta.url).href;
+
+/** Starts a script with this process's own Node, its output in a log file. No signal of a terminal reaches it but through `stop`. */
 export function startChild(options: ChildOptions): Child {
   installExitHook();
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = createWriteStream(options.logFile, { flags: "a", mode: 0o600 });
-  const child = spawn(process.execPath, [...options.args], {
+  const child = spawn(process.execPath, ["--import", lifeline, ...options.args], {
     cwd: options.cwd,
     env: { ...options.env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["pipe", "pipe", "pipe"],
+    detached: true,
   });
+  // It is never written to; a child that has gone closes it.
+  child.stdin.on("error", () => undefined);
   children.add(child);
   let tail = "";
   const keep = (chunk: Buffer): void => {

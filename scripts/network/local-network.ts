@@ -88,8 +88,8 @@ export interface LocalNetwork {
   readonly logDir: string;
   /** Processes that were started, in order of start. */
   readonly children: readonly Child[];
-  /** Stops all parts, gateways first, and removes temporary data. */
-  stop(): Promise<void>;
+  /** Stops all parts, gateways first, and removes temporary data. @param graceMs Most that each part may take to drain. */
+  stop(graceMs?: number): Promise<void>;
 }
 
 const readyTimeoutMs = 60_000;
@@ -102,8 +102,8 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "t4t-")));
   const step = options.onStep ?? (() => undefined);
   const children: Child[] = [];
-  const stop = async (): Promise<void> => {
-    for (const child of children.toReversed()) await child.stop(10_000);
+  const stop = async (graceMs = 10_000): Promise<void> => {
+    for (const child of children.toReversed()) await child.stop(graceMs);
     if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
   try {

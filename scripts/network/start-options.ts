@@ -19,6 +19,8 @@ export interface StartOptions {
   readonly engine: "auto" | "llama" | "text";
   readonly blockTimeMs: number;
   readonly dataDir: string | undefined;
+  /** Most seconds that Ctrl-C waits for running answers (`T4T_DRAIN_SECONDS` of the gateway). */
+  readonly drainSeconds: number;
   /** Variables that are handed on to the gateway as they are. */
   readonly gatewayEnv: Readonly<Record<string, string>>;
 }
@@ -120,7 +122,8 @@ export function readStartOptions(
   for (const [name, value] of Object.entries(env)) {
     if (name.startsWith("T4T_") && !ownVariables.has(name) && value !== undefined) gatewayEnv[name] = value;
   }
-  faults.push(...gatewayFaults(gatewayEnv));
+  const gateway = readGatewayVariables(gatewayEnv);
+  faults.push(...gateway.faults);
   if (faults.length > 0) throw new StartOptionsError(faults.map((fault) => `  ${fault}`).join("\n"));
   return {
     once: flags.once ?? false,
@@ -136,18 +139,26 @@ export function readStartOptions(
     engine: engine as StartOptions["engine"],
     blockTimeMs,
     dataDir: read("T4T_DATA_DIR"),
+    drainSeconds: gateway.drainSeconds,
     gatewayEnv,
   };
 }
 
-/** What the gateway would refuse half a minute later. */
-function gatewayFaults(gatewayEnv: Readonly<Record<string, string>>): string[] {
+/** What the gateway would refuse half a minute later, and how long it drains. */
+function readGatewayVariables(gatewayEnv: Readonly<Record<string, string>>): {
+  readonly faults: readonly string[];
+  readonly drainSeconds: number;
+} {
   try {
-    readSettings(gatewaySettingsShape, { T4T_RPC_URL: "http://127.0.0.1", ...gatewayEnv }, { alsoKnown: ownVariables });
-    return [];
+    const { T4T_DRAIN_SECONDS: drainSeconds } = readSettings(
+      gatewaySettingsShape,
+      { T4T_RPC_URL: "http://127.0.0.1", ...gatewayEnv },
+      { alsoKnown: ownVariables },
+    );
+    return { faults: [], drainSeconds };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    return error.faults.map(({ variable, message }) => `${variable}: ${message}`);
+    return { faults: error.faults.map(({ variable, message }) => `${variable}: ${message}`), drainSeconds: 0 };
   }
 }
 

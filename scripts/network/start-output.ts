@@ -12,7 +12,8 @@ export interface StartOutput extends DemonstrationOutput {
   waited(result: WaitedInLine): void;
   staysUp(network: LocalNetwork, model: string): void;
   done(job: DemonstratedJob): void;
-  stopping(): void;
+  /** Seconds that running answers still have; 0 when none is waited for. */
+  stopping(drainSeconds: number): void;
 }
 
 /** Text on standard output. */
@@ -76,7 +77,12 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
       line("Stop it with Ctrl-C.");
     },
     done: () => undefined,
-    stopping: () => line("stopping"),
+    stopping: (drainSeconds) =>
+      line(
+        drainSeconds === 0
+          ? "stopping"
+          : `stopping: running answers have up to ${drainSeconds} s to end; Ctrl-C once more stops at once`,
+      ),
   };
 }
 

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { expect } from "chai";
 import { repositoryRoot } from "../../scripts/network/chain-process.ts";
 import { inheritedEnvironment } from "../../scripts/network/child-process.ts";
@@ -82,6 +84,44 @@ describe("npm start", function () {
       expect(stderr).to.include(name);
     expect(stderr).to.not.include("secret-that-must-not-be-printed");
     expect(seconds).to.be.lessThan(20);
+  });
+
+  it("lets a running stream end at Ctrl-C, which a terminal and npm tell twice, and leaves no process behind", async () => {
+    const child = spawn(process.execPath, [join(repositoryRoot, "scripts", "start.ts"), "--json"], {
+      cwd: repositoryRoot,
+      env: { ...inheritedEnvironment(), T4T_GATEWAY_PORT: "0", T4T_ENGINE: "text" },
+      stdio: ["ignore", "pipe", "inherit"],
+      // A group of its own, as a shell gives it: Ctrl-C goes to all of the group.
+      detached: true,
+    });
+    const exited = new Promise<number | null>((resolve) => {
+      child.once("exit", resolve);
+    });
+    const [first] = (await once(createInterface(child.stdout), "line")) as [string];
+    const ready = JSON.parse(first) as { gateway: string; rpc: string; providers: { endpoint: string }[] };
+    const response = await fetch(`${ready.gateway}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        model: "t4t/tiny",
+        messages: [{ role: "user", content: "Say much." }],
+        max_tokens: 150,
+        ignore_eos: true,
+        stream: true,
+      }),
+    });
+    const reader = (response.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("content")) text += (await reader.read()).value ?? "";
+    process.kill(-(child.pid ?? 0), "SIGINT");
+    process.kill(child.pid ?? 0, "SIGINT");
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) text += piece.value;
+    expect(text).to.match(/data: \[DONE\]\s+$/);
+    expect(await exited).to.equal(130);
+    for (const url of [ready.gateway, ready.rpc, ...ready.providers.map(({ endpoint }) => endpoint)]) {
+      const left: unknown = await fetch(url).catch((error: unknown) => error);
+      expect(left, url).to.be.instanceOf(TypeError);
+    }
   });
 
   it("says which variable's port is taken before it starts anything that costs time", async () => {
