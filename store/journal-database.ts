@@ -80,7 +80,7 @@ export function journalOperations(database: DatabaseSync): JournalOperations {
     openTransactions: (sender, chainId) =>
       all(
         `SELECT * FROM transaction_intents
-          WHERE status IN ('queued', 'allocated', 'sent') AND lower(sender) = lower(?) AND chain_id = ?
+          WHERE status IN ('queued', 'allocated', 'sent', 'given_up') AND lower(sender) = lower(?) AND chain_id = ?
           ORDER BY CASE WHEN nonce IS NULL THEN 1 ELSE 0 END, nonce, created_at, intent_key`,
         sender,
         chainId,

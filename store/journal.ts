@@ -12,7 +12,7 @@ export interface TransactionRow {
   readonly nonce: number | null;
   /** All hashes sent for this nonce, oldest first (fee bumps). */
   readonly hashes: readonly Hex[];
-  readonly status: "queued" | "allocated" | "sent" | "success" | "reverted" | "abandoned";
+  readonly status: "queued" | "allocated" | "sent" | "given_up" | "success" | "reverted" | "abandoned";
   /** JSON of the outcome once final. */
   readonly outcome: string | null;
   readonly createdAt: number;

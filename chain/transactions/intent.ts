@@ -29,9 +29,12 @@ export interface Intent {
   missedSince: number;
   /** Whether a row of it is in the journal. */
   journaled: boolean;
-  readonly promise: Promise<TransactionOutcome>;
-  readonly resolve: (outcome: TransactionOutcome) => void;
-  readonly reject: (error: Error) => void;
+  /** A sending of one of the hashes had no answer: the node may have taken it. */
+  mayBeTaken: boolean;
+  /** Its callers were told that it is undecided; its nonce is free for others, and whoever is mined first decides. */
+  isGivenUp: boolean;
+  /** What its callers wait for: the outcome, or that it was given up. */
+  told: PromiseWithResolvers<TransactionOutcome>;
 }
 
 /** A new intent that has no nonce yet. */
@@ -43,9 +46,6 @@ export function newIntent(values: {
   readonly gas: bigint | undefined;
   readonly createdAt: number;
 }): Intent {
-  const { promise, resolve, reject } = Promise.withResolvers<TransactionOutcome>();
-  // Whoever is interested awaits it; a resumed intent may have nobody.
-  promise.catch(() => undefined);
   return {
     key: values.key,
     kind: values.kind,
@@ -62,10 +62,18 @@ export function newIntent(values: {
     misses: 0,
     missedSince: 0,
     journaled: false,
-    promise,
-    resolve,
-    reject,
+    mayBeTaken: false,
+    isGivenUp: false,
+    told: newTold(),
   };
+}
+
+/** A promise for the callers that come from now on. */
+export function newTold(): PromiseWithResolvers<TransactionOutcome> {
+  const told = Promise.withResolvers<TransactionOutcome>();
+  // Whoever is interested awaits it; a resumed intent may have nobody.
+  told.promise.catch(() => undefined);
+  return told;
 }
 
 /** An intent as a restarted process finds it in the journal. */
@@ -82,5 +90,11 @@ export function intentFromRow(row: JournaledIntent): Intent {
   intent.nonce = row.nonce ?? -1;
   intent.hashes = [...row.hashes];
   intent.journaled = true;
+  if (row.status === "given_up") {
+    intent.isGivenUp = true;
+    intent.told.resolve({ status: "abandoned", message: "an earlier process gave it up", undecided: true });
+  }
+  // Whether its last sending was answered is not known any more.
+  intent.mayBeTaken = true;
   return intent;
 }

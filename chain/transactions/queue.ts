@@ -7,7 +7,7 @@ import { chainUnavailableIn, looksReverted, nodeMessage, revertDataIn } from "..
 import { sleep } from "../sleep.ts";
 import { FeeSource } from "./fee-source.ts";
 import { type Fees, replacementFees } from "./fees.ts";
-import { type Intent, intentFromRow, newIntent } from "./intent.ts";
+import { type Intent, intentFromRow, newIntent, newTold } from "./intent.ts";
 import { readStoredOutcome, storeOutcome } from "./outcome-row.ts";
 import type { TransactionJournal } from "./transaction-journal.ts";
 import type { TransactionOutcome, TransactionQueue, TransactionRequest } from "./types.ts";
@@ -90,6 +90,8 @@ class Queue implements RunningTransactionQueue {
   readonly #byKey = new Map<string, Intent>();
   /** Intents that hold a nonce, by nonce. */
   readonly #byNonce = new Map<number, Intent>();
+  /** Intents whose callers were let go, and that a nonce yet to be used decides. */
+  readonly #givenUp = new Set<Intent>();
   readonly #closed = new AbortController();
   /** The next nonce to give; undefined = ask the chain. */
   #nextNonce: number | undefined;
@@ -124,7 +126,8 @@ class Queue implements RunningTransactionQueue {
     for (const row of await this.#o.journal.openTransactions(this.address, this.#o.chainId)) {
       const intent = intentFromRow(row);
       this.#byKey.set(intent.key, intent);
-      if (intent.nonce >= 0) this.#byNonce.set(intent.nonce, intent);
+      if (intent.isGivenUp) this.#givenUp.add(intent);
+      else if (intent.nonce >= 0) this.#byNonce.set(intent.nonce, intent);
     }
     if (this.#byKey.size > 0) {
       this.#resuming = this.#inLane(async () => await this.#resume());
@@ -134,21 +137,28 @@ class Queue implements RunningTransactionQueue {
 
   async submit(request: TransactionRequest): Promise<TransactionOutcome> {
     const running = this.#byKey.get(request.key);
-    if (running !== undefined) return await running.promise;
+    if (running !== undefined) {
+      if (running.isGivenUp) this.#takeUp(running, request.sendWithinMs);
+      return await running.told.promise;
+    }
     this.#throwIfClosed();
     const intent = newIntent({ ...request, gas: request.gas, createdAt: this.#o.clock.now() });
     // Taken before the first await, so that two calls with one key cannot both go on.
     this.#byKey.set(request.key, intent);
     this.#begin(intent, request.sendWithinMs).catch((error: unknown) => {
       this.#forget(intent);
-      intent.reject(error instanceof Error ? error : new Error(String(error)));
+      intent.told.reject(error instanceof Error ? error : new Error(String(error)));
     });
-    return await intent.promise;
+    return await intent.told.promise;
+  }
+
+  isPending(key: string): boolean {
+    return this.#byKey.has(key);
   }
 
   async outcomeOf(key: string): Promise<TransactionOutcome | undefined> {
     const running = this.#byKey.get(key);
-    if (running !== undefined) return await running.promise;
+    if (running !== undefined) return await running.told.promise;
     const row = await this.#o.journal.transaction(key);
     const outcome = row?.outcome ?? undefined;
     return outcome === undefined ? undefined : await this.#restore(outcome);
@@ -164,9 +174,10 @@ class Queue implements RunningTransactionQueue {
     this.#endPause?.();
     await Promise.allSettled([this.#lane, this.#watching, this.#resuming]);
     const error = new QueueClosedError("the transaction queue is closed");
-    for (const intent of this.#byKey.values()) intent.reject(error);
+    for (const intent of this.#byKey.values()) intent.told.reject(error);
     this.#byKey.clear();
     this.#byNonce.clear();
+    this.#givenUp.clear();
   }
 
   // ------------------------------------------------------------------------------------------------------- from submit to sent
@@ -206,6 +217,7 @@ class Queue implements RunningTransactionQueue {
           this.#finish(intent, {
             status: "abandoned",
             message: `the chain could not be reached in time: ${nodeMessage(error)}`,
+            undecided: false,
           });
           return false;
         }
@@ -215,7 +227,7 @@ class Queue implements RunningTransactionQueue {
   }
 
   #failedSimulation(error: unknown): TransactionOutcome {
-    if (!looksReverted(error)) return { status: "abandoned", message: nodeMessage(error) };
+    if (!looksReverted(error)) return { status: "abandoned", message: nodeMessage(error), undecided: false };
     const revert = decodeRevert(revertDataIn(error));
     return {
       status: "reverted",
@@ -229,7 +241,7 @@ class Queue implements RunningTransactionQueue {
     for (let attempt = 0; ; attempt += 1) {
       this.#throwIfClosed();
       if (this.#late(until)) {
-        await this.#abandon(intent, "it could not be sent in time");
+        await this.#giveUp(intent, "it could not be sent in time");
         return;
       }
       try {
@@ -245,7 +257,7 @@ class Queue implements RunningTransactionQueue {
       this.#byNonce.set(intent.nonce, intent);
       await this.#persist(intent);
       this.#o.crashPoint?.("persisted", intent.key);
-      const result = await this.#sendUntilDecided(intent);
+      const result = await this.#sendUntilDecided(intent, until);
       this.#o.crashPoint?.("sent", intent.key);
       if (result === "accepted") {
         this.#watch();
@@ -254,7 +266,7 @@ class Queue implements RunningTransactionQueue {
       this.#byNonce.delete(intent.nonce);
       this.#nextNonce = undefined;
       if (result.refused) {
-        await this.#abandon(intent, result.message);
+        await this.#giveUp(intent, result.message);
         return;
       }
       // The nonce went to a foreign transaction: the same intent takes the next one.
@@ -272,7 +284,10 @@ class Queue implements RunningTransactionQueue {
       gas: intent.gas,
       ...fees,
     });
-    if (intent.nonce !== nonce) intent.hashes = [];
+    if (intent.nonce !== nonce) {
+      intent.hashes = [];
+      intent.mayBeTaken = false;
+    }
     intent.nonce = nonce;
     intent.fees = fees;
     intent.raw = raw;
@@ -311,12 +326,14 @@ class Queue implements RunningTransactionQueue {
   /**
    * Sends the newest signed transaction until it is known what became of it. What a node answers to a send is not believed: the
    * chain is read instead.
+   *
+   * @param until Monotonic ms after which a chain that cannot be reached is not waited for.
    */
   async #sendUntilDecided(
     intent: Intent,
+    until?: number,
   ): Promise<"accepted" | { readonly refused: boolean; readonly message: string }> {
     const startedAt = this.#o.clock.monotonic();
-    let mayBeTaken = false;
     for (let attempt = 0; ; attempt += 1) {
       this.#throwIfClosed();
       const { raw } = intent;
@@ -329,7 +346,7 @@ class Queue implements RunningTransactionQueue {
       } catch (error) {
         failure = error;
         // No answer is no refusal: the node may have taken it.
-        mayBeTaken ||= chainUnavailableIn(error) !== undefined;
+        intent.mayBeTaken ||= chainUnavailableIn(error) !== undefined;
       }
       try {
         if (await this.#known(intent)) {
@@ -339,7 +356,7 @@ class Queue implements RunningTransactionQueue {
         const [latest, pendingCount] = await this.#counts();
         if (latest > intent.nonce || pendingCount > intent.nonce) {
           // Used, or claimed in the pool, by something else; but a lagging node may not show ours yet.
-          const patient = mayBeTaken && this.#o.clock.monotonic() - startedAt < this.#foreignPatienceMs;
+          const patient = intent.mayBeTaken && this.#o.clock.monotonic() - startedAt < this.#foreignPatienceMs;
           if (patient || attempt + 1 < missesUntilForeign) {
             await this.#retryPause(attempt);
             continue;
@@ -363,6 +380,8 @@ class Queue implements RunningTransactionQueue {
         }
       } catch (error) {
         if (chainUnavailableIn(error) === undefined) throw error;
+        if (this.#late(until))
+          return { refused: true, message: `the chain could not be reached in time: ${nodeMessage(error)}` };
       }
       await this.#retryPause(attempt);
     }
@@ -434,15 +453,19 @@ class Queue implements RunningTransactionQueue {
     if (this.#watching !== undefined) return;
     this.#watching = this.#watchLoop().finally(() => {
       this.#watching = undefined;
-      if (this.#byNonce.size > 0 && !this.#closed.signal.aborted) this.#watch();
+      if (this.#isWatched && !this.#closed.signal.aborted) this.#watch();
     });
     this.#watching.catch(() => undefined);
   }
 
-  /** Runs while something is in flight. */
+  get #isWatched(): boolean {
+    return this.#byNonce.size > 0 || this.#givenUp.size > 0;
+  }
+
+  /** Runs while something is in flight, or was given up and is not decided. */
   async #watchLoop(): Promise<void> {
     let failures = 0;
-    while (this.#byNonce.size > 0 && !this.#closed.signal.aborted) {
+    while (this.#isWatched && !this.#closed.signal.aborted) {
       this.#woken = false;
       try {
         await this.#lookForReceipts();
@@ -454,7 +477,6 @@ class Queue implements RunningTransactionQueue {
         }
         failures += 1;
       }
-      if (this.#byNonce.size === 0) return;
       await this.#pause(
         failures === 0 ? this.#pollMs : backoffDelay(failures, { baseMs: this.#pollMs, maxMs: 10_000 }, this.#o.random),
       );
@@ -465,15 +487,15 @@ class Queue implements RunningTransactionQueue {
   async #lookForReceipts(): Promise<void> {
     const used = await this.#o.client.getTransactionCount({ address: this.address, blockTag: "latest" });
     let head: bigint | undefined;
-    for (const intent of this.#inFlight()) {
-      if (intent.nonce >= used) break;
+    for (const intent of [...this.#inFlight(), ...this.#givenUp]) {
+      if (intent.nonce >= used) continue;
       const receipt = await this.#receiptOf(intent);
       if (receipt === undefined) {
         const now = this.#o.clock.monotonic();
         if (intent.misses === 0) intent.missedSince = now;
         intent.misses += 1;
         const patient = now - intent.missedSince < this.#foreignPatienceMs;
-        if (!patient && intent.misses >= missesUntilForeign) await this.#takenByForeign(intent);
+        if (!patient && intent.misses >= missesUntilForeign) await this.#takenByAnother(intent);
         continue;
       }
       intent.misses = 0;
@@ -506,7 +528,7 @@ class Queue implements RunningTransactionQueue {
   async #finishMined(intent: Intent, receipt: TransactionReceipt): Promise<void> {
     const outcome = await this.#outcomeFrom(intent, receipt);
     await this.#record(intent, outcome);
-    this.#byNonce.delete(intent.nonce);
+    if (!this.#givenUp.delete(intent)) this.#byNonce.delete(intent.nonce);
     this.#finish(intent, outcome);
     this.#o.crashPoint?.("finished", intent.key);
   }
@@ -536,8 +558,12 @@ class Queue implements RunningTransactionQueue {
     });
   }
 
-  /** Somebody else used this nonce with our key: the intent goes round again with another. */
-  async #takenByForeign(intent: Intent): Promise<void> {
+  /** Another transaction used this nonce with our key: the intent goes round again, unless nobody waits for it any more. */
+  async #takenByAnother(intent: Intent): Promise<void> {
+    if (this.#givenUp.delete(intent)) {
+      await this.#abandon(intent, "another transaction took its place");
+      return;
+    }
     this.#o.onEvent?.({ type: "foreign_nonce", key: intent.key, kind: intent.kind, nonce: intent.nonce });
     this.#byNonce.delete(intent.nonce);
     this.#nextNonce = undefined;
@@ -584,7 +610,7 @@ class Queue implements RunningTransactionQueue {
       try {
         const [latest] = await this.#counts();
         for (const intent of [...this.#byKey.values()].filter(({ journaled }) => journaled)) {
-          if (intent.nonce < 0 || intent.raw !== undefined) continue;
+          if (intent.nonce < 0 || intent.raw !== undefined || intent.isGivenUp) continue;
           if (latest > intent.nonce || (await this.#known(intent))) {
             intent.sentAt = this.#o.clock.monotonic();
             continue;
@@ -614,15 +640,73 @@ class Queue implements RunningTransactionQueue {
 
   // ------------------------------------------------------------------------------------------------------- small things
 
+  /**
+   * Lets the callers go. Of an intent that no node can have, nothing is left. One that may have been taken is watched until its nonce
+   * is used: by itself, or by whatever is sent next.
+   */
+  async #giveUp(intent: Intent, message: string): Promise<void> {
+    if (!intent.mayBeTaken) {
+      await this.#abandon(intent, message);
+      return;
+    }
+    await this.#o.journal.updateTransaction(intent.key, { status: "given_up", updatedAt: this.#o.clock.now() });
+    intent.isGivenUp = true;
+    intent.misses = 0;
+    this.#givenUp.add(intent);
+    intent.told.resolve({ status: "abandoned", message, undecided: true });
+    this.#watch();
+  }
+
+  /** Somebody wants it after all: it is sent again on its own nonce, or its fate is waited for where that nonce is in use. */
+  #takeUp(intent: Intent, sendWithinMs: number | undefined): void {
+    intent.told = newTold();
+    intent.isGivenUp = false;
+    const until = sendWithinMs === undefined ? undefined : this.#o.clock.monotonic() + sendWithinMs;
+    this.#inLane(async () => await this.#sendAgain(intent, until)).catch((error: unknown) => {
+      intent.told.reject(error instanceof Error ? error : new Error(String(error)));
+    });
+  }
+
+  async #sendAgain(intent: Intent, until: number | undefined): Promise<void> {
+    for (let attempt = 0; this.#givenUp.has(intent); attempt += 1) {
+      this.#throwIfClosed();
+      try {
+        const [latest] = await this.#counts();
+        // In use, by itself or by another: the watch will tell.
+        if (latest > intent.nonce || this.#byNonce.has(intent.nonce)) return;
+        await this.#sign(intent, intent.nonce, await this.#fees.current());
+        break;
+      } catch (error) {
+        if (chainUnavailableIn(error) === undefined) throw error;
+        if (this.#late(until)) {
+          await this.#giveUp(intent, `the chain could not be reached in time: ${nodeMessage(error)}`);
+          return;
+        }
+      }
+      await this.#retryPause(attempt);
+    }
+    if (!this.#givenUp.delete(intent)) return;
+    this.#byNonce.set(intent.nonce, intent);
+    await this.#persist(intent);
+    const result = await this.#sendUntilDecided(intent, until);
+    if (result === "accepted") {
+      this.#watch();
+      return;
+    }
+    this.#byNonce.delete(intent.nonce);
+    this.#nextNonce = undefined;
+    await this.#giveUp(intent, result.message);
+  }
+
   async #abandon(intent: Intent, message: string): Promise<void> {
-    const outcome = { status: "abandoned", message } as const;
+    const outcome = { status: "abandoned", message, undecided: false } as const;
     await this.#record(intent, outcome);
     this.#finish(intent, outcome);
   }
 
   #finish(intent: Intent, outcome: TransactionOutcome): void {
     this.#forget(intent);
-    intent.resolve(outcome);
+    intent.told.resolve(outcome);
   }
 
   #forget(intent: Intent): void {
@@ -653,7 +737,7 @@ class Queue implements RunningTransactionQueue {
 
   /** Waits for the next poll, a poke, or the end. */
   async #pause(delayMs: number): Promise<void> {
-    if (this.#woken) return;
+    if (this.#woken || !this.#isWatched) return;
     await new Promise<void>((resolve) => {
       const done = (): void => {
         cancel();

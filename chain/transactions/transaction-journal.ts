@@ -13,7 +13,8 @@ export interface JournaledIntent {
   readonly nonce: number | null;
   /** All hashes signed for this nonce, oldest first. */
   readonly hashes: readonly Hex[];
-  readonly status: "queued" | "allocated" | "sent" | "success" | "reverted" | "abandoned";
+  /** `given_up`: its caller has let it go, and what becomes of its nonce is not known yet. */
+  readonly status: "queued" | "allocated" | "sent" | "given_up" | "success" | "reverted" | "abandoned";
   readonly outcome: string | null;
   /** Unix milliseconds. */
   readonly createdAt: number;

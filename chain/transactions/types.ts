@@ -4,7 +4,8 @@ import type { Address, Hex, TransactionReceipt } from "viem";
 export interface TransactionRequest {
   /**
    * Unique per intent, e.g. `post:<jobId>`. Asking again while it runs, or after it was mined, returns the first one's outcome. A key
-   * whose simulation reverted, or that was abandoned, left nothing on chain and may be submitted afresh.
+   * whose simulation reverted, or that was abandoned, may be submitted afresh; one that is undecided then goes on with its own nonce, so
+   * that it is still mined at most once.
    */
   readonly key: string;
   readonly to: Address;
@@ -13,7 +14,7 @@ export interface TransactionRequest {
   readonly kind: string;
   /** Gas limit; estimated when absent. */
   readonly gas?: bigint;
-  /** Ms from `submit` within which the transaction must have been sent, else it is abandoned (never after it was sent). */
+  /** Ms from `submit` within which the node must have taken the transaction, else it is abandoned. */
   readonly sendWithinMs?: number;
 }
 
@@ -27,7 +28,11 @@ export type TransactionOutcome =
       readonly errorArgs: readonly unknown[];
       readonly message: string;
     }
-  | { readonly status: "abandoned"; readonly message: string };
+  /**
+   * Not sent in time, or refused by the node. `undecided`: a sending of it had no answer, so that it may still be mined; the queue goes
+   * on watching, and `isPending` stays true until it is known. Else nothing is on the chain, nor ever will be.
+   */
+  | { readonly status: "abandoned"; readonly message: string; readonly undecided: boolean };
 
 /** The one sender of one key on one chain. */
 export interface TransactionQueue {
@@ -38,8 +43,10 @@ export interface TransactionQueue {
    * when the journal fails.
    */
   submit(request: TransactionRequest): Promise<TransactionOutcome>;
-  /** Outcome of an intent that was journaled earlier, once known; undefined when the key was never submitted. */
+  /** Outcome of an intent that was journaled earlier, once known or given up; undefined when the key left nothing. */
   outcomeOf(key: string): Promise<TransactionOutcome | undefined>;
+  /** Whether it is not known yet what becomes of an intent. */
+  isPending(key: string): boolean;
   /** Intents not final, for metrics and draining. */
   readonly pending: number;
   /** Stops sending; journaled intents stay. */

@@ -44,8 +44,8 @@ export type PostOutcome =
   | { readonly kind: "insufficient_balance"; readonly free: bigint; readonly required: bigint }
   | { readonly kind: "bad_deadline"; readonly earliest: number; readonly latest: number }
   | { readonly kind: "failed"; readonly errorName: string | undefined; readonly message: string }
-  /** Not sent in time: the chain cannot be reached, or the wallet cannot pay for gas. */
-  | { readonly kind: "abandoned"; readonly message: string };
+  /** Not sent in time: the chain cannot be reached, or the wallet cannot pay for gas. `undecided`: it may still come onto the chain. */
+  | { readonly kind: "abandoned"; readonly message: string; readonly undecided: boolean };
 
 /**
  * Why the chain did not give a job to a candidate. `full`: no slot. `low_stake`: its stake does not cover one more job of this size
@@ -251,8 +251,13 @@ export class EscrowCalls {
     }
   }
 
-  /** What became of a post of an earlier process; undefined when it was never handed over. */
-  async outcomeOfPost(key: string, candidates: readonly Address[], jobId: Hex): Promise<PostOutcome | undefined> {
+  /** What became of a post that nobody waits for any more; undefined when it was never handed over. */
+  async outcomeOfPost(
+    key: string,
+    candidates: readonly Address[],
+    jobId: Hex,
+  ): Promise<PostOutcome | { readonly kind: "pending" } | undefined> {
+    if (this.#queue.isPending(key)) return { kind: "pending" };
     const outcome = await this.#queue.outcomeOf(key);
     return outcome === undefined ? undefined : postOutcome(outcome, candidates, jobId);
   }
@@ -289,7 +294,7 @@ export class EscrowCalls {
 }
 
 function postOutcome(outcome: TransactionOutcome, candidates: readonly Address[], jobId: Hex): PostOutcome {
-  if (outcome.status === "abandoned") return { kind: "abandoned", message: outcome.message };
+  if (outcome.status === "abandoned") return { kind: "abandoned", message: outcome.message, undecided: outcome.undecided };
   if (outcome.status === "success") {
     const posted = parseEventLogs({ abi: jobEscrowAbi, eventName: "JobPosted", logs: outcome.receipt.logs }).find(
       (log) => log.args.jobId === jobId,

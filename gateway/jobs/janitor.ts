@@ -209,6 +209,7 @@ export class Janitor {
       attempt.postKey === undefined
         ? undefined
         : await this.#options.calls.outcomeOfPost(attempt.postKey, attempt.candidates, attempt.jobId);
+    if (outcome?.kind === "pending") throw new NotYetError();
     if (outcome?.kind === "posted") throw new NotYetError("the chain does not show a job that it has taken");
     applyEnd(record, attempt, { ...nothingPaid, state: "not_posted" }, this.#options.onEnd);
   }

@@ -82,7 +82,9 @@ export class JobPosting {
       const sendWithinMs = clamp(this.#parts.leftMs(), 1, longestSendMs);
       const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs });
       // The chain says that it has the job: whoever comes later must end it, whatever this request is told.
-      this.#undecided = outcome.kind === "failed" && outcome.errorName === "JobAlreadyPosted";
+      this.#undecided =
+        (outcome.kind === "failed" && outcome.errorName === "JobAlreadyPosted") ||
+        (outcome.kind === "abandoned" && outcome.undecided);
       if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
         deadlineCorrected = true;
         deadline = clamp(deadline, outcome.earliest + deadlineMarginSeconds, outcome.latest - deadlineMarginSeconds);

@@ -1,6 +1,8 @@
 import type { JournaledIntent, TransactionJournal } from "../../chain/transactions/transaction-journal.ts";
 
-/** A journal that forgets with the process, for tests that do not restart. */
+const open: ReadonlySet<JournaledIntent["status"]> = new Set(["queued", "allocated", "sent", "given_up"]);
+
+/** A journal that forgets with the process; a second queue on it stands for a restart. */
 export function memoryJournal(): TransactionJournal {
   const rows = new Map<string, JournaledIntent>();
   return {
@@ -17,6 +19,6 @@ export function memoryJournal(): TransactionJournal {
       rows.set(key, { ...row, ...change });
     },
     transaction: async (key) => await Promise.resolve(rows.get(key)),
-    openTransactions: async () => await Promise.resolve([]),
+    openTransactions: async () => await Promise.resolve([...rows.values()].filter(({ status }) => open.has(status))),
   };
 }

@@ -285,6 +285,90 @@ describe("the transaction queue", function () {
       expect(await nonceOf(address)).to.equal(before + 2);
     });
 
+    describe("when the chain is lost while a transaction is sent", () => {
+      const late = { key: "late", kind: "test", to: receiver, data: "0x01", sendWithinMs: 200 } as const;
+      let sendings = 0;
+
+      /** The first sending suffers the fault, and nothing is answered after it. */
+      function loseChain(fault: "drop" | "drop-answer"): void {
+        sendings = 0;
+        proxy.setFault(({ method }) => {
+          if (method === "eth_sendRawTransaction") {
+            sendings += 1;
+            if (sendings === 1) return { kind: fault };
+          }
+          return sendings === 0 ? undefined : { kind: "http", status: 503 };
+        });
+      }
+
+      it("lets the caller go in time, and knows in the end that it was mined all the same", async () => {
+        const { queue, address } = await open(5, { rpcUrl: proxy.url });
+        const before = await nonceOf(address);
+        loseChain("drop-answer");
+        const outcome = await queue.submit(late);
+        expect(outcome).to.include({ status: "abandoned", undecided: true });
+        expect(queue.isPending("late")).to.equal(true);
+        proxy.setFault(undefined);
+        await chain.rpc("evm_mine");
+        await until("it is known", () => !queue.isPending("late"));
+        expect((await queue.outcomeOf("late"))?.status).to.equal("success");
+        expect(await nonceOf(address)).to.equal(before + 1);
+      });
+
+      it("gives its nonce to the next one, which decides that it never will be", async () => {
+        const { queue, address, journal } = await open(6, { rpcUrl: proxy.url, foreignPatienceMs: 100 });
+        const before = await nonceOf(address);
+        loseChain("drop");
+        await queue.submit(late);
+        proxy.setFault(undefined);
+        const next = submitMany(queue, 1);
+        await until(
+          "the next one is sent",
+          async () => Number(await chain.rpc("eth_getTransactionCount", address, "pending")) === before + 1,
+        );
+        await chain.rpc("evm_mine");
+        expect((await Promise.all(next))[0]?.status).to.equal("success");
+        await until("it is known", () => !queue.isPending("late"));
+        expect((await journal.transaction("late"))?.status).to.equal("abandoned");
+        expect(await nonceOf(address)).to.equal(before + 1);
+      });
+
+      for (const fault of ["drop", "drop-answer"] as const) {
+        it(`is mined once when it is asked for again, ${fault === "drop" ? "though it never arrived" : "though it had arrived"}`, async () => {
+          const { queue, address } = await open(fault === "drop" ? 7 : 8, { rpcUrl: proxy.url });
+          const before = await nonceOf(address);
+          loseChain(fault);
+          await queue.submit(late);
+          proxy.setFault(undefined);
+          const again = queue.submit({ ...late, sendWithinMs: 10_000 });
+          await until(
+            "it is pooled",
+            async () => Number(await chain.rpc("eth_getTransactionCount", address, "pending")) === before + 1,
+          );
+          await chain.rpc("evm_mine");
+          expect((await again).status).to.equal("success");
+          expect(await nonceOf(address)).to.equal(before + 1);
+        });
+      }
+
+      it("is not sent again by the next process, which only watches what becomes of it", async () => {
+        const first = await open(9, { rpcUrl: proxy.url });
+        loseChain("drop-answer");
+        await first.queue.submit(late);
+        await first.queue.close();
+        proxy.setFault(undefined);
+        proxy.reset();
+        const { queue } = await open(9, { rpcUrl: proxy.url, journal: first.journal });
+        expect(queue.isPending("late")).to.equal(true);
+        expect(await queue.outcomeOf("late")).to.include({ status: "abandoned", undecided: true });
+        await until("it is watched", () => proxy.count("eth_getTransactionCount") > 2);
+        await chain.rpc("evm_mine");
+        await until("it is known", () => !queue.isPending("late"));
+        expect((await queue.outcomeOf("late"))?.status).to.equal("success");
+        expect(proxy.count("eth_sendRawTransaction")).to.equal(0);
+      });
+    });
+
     it("stops raising at the cap, says so, and is still mined", async () => {
       const { queue, events } = await open(2, { stuckAfterMs: 100, feeCap: 3_500_000_000n });
       const sent = submitMany(queue, 1);

@@ -50,6 +50,29 @@ describe("what is left of a job that went wrong", () => {
     expect(job.attempts.map(({ status }) => status)).to.deep.equal(["cancelled", "settled"]);
   });
 
+  it("comes back when its post was given up and is mined all the same, however late", async () => {
+    place = await startTestGateway({ providers: [acknowledged(goodJson)], janitorMs: 20 });
+    place.chain.postFault = () => ({ kind: "abandoned", message: "no answer", undecided: true });
+    expect((await ask()).status).to.equal(503);
+    await until("the janitor has looked", () => place.chain.calls.includes("jobOf"));
+    expect(documents(place.journal)[0]?.attempts[0]?.state, "nobody knows yet").to.equal("posting");
+    const jobId = place.chain.mineLate(0);
+    place.chain.advance(200);
+    await until("the money is asked for", () => place.chain.calls.includes("requestCancel"));
+    place.chain.advance(62);
+    await until("it is back", () => place.chain.jobs.get(jobId)?.status === "Cancelled");
+    await until("that is journaled", () => documents(place.journal)[0]?.attempts[0]?.state === "cancelled");
+  });
+
+  it("is closed when its post was given up and another transaction took its place", async () => {
+    place = await startTestGateway({ providers: [acknowledged(goodJson)], janitorMs: 20 });
+    place.chain.postFault = () => ({ kind: "abandoned", message: "no answer", undecided: true });
+    await ask();
+    await until("the janitor has looked", () => place.chain.calls.includes("jobOf"));
+    place.chain.undecidedPosts.clear();
+    await until("it is closed", () => documents(place.journal)[0]?.attempts[0]?.state === "not_posted");
+  });
+
   it("shows in the API and the metrics while it is locked", async () => {
     place = await startTestGateway({ providers: [() => [reset]] });
     await ask();

@@ -453,7 +453,7 @@ describe("a request", () => {
 
     it("is refused with 402 when the wallet cannot pay for the transaction, with 503 when the chain is gone", async () => {
       place = await startTestGateway({ providers: [goodAnswer] });
-      place.chain.postFault = () => ({ kind: "abandoned", message: "sender has not enough funds" });
+      place.chain.postFault = () => ({ kind: "abandoned", message: "sender has not enough funds", undecided: false });
       place.chain.hasGas = false;
       expect((await chat(plain)).status).to.equal(402);
       place.chain.hasGas = true;

@@ -45,6 +45,8 @@ export class FakeChain {
   readonly calls: string[] = [];
   readonly posts: PostRequest[] = [];
   postFault: PostFault | undefined;
+  /** Posts of which nobody knows yet whether they come onto the chain. */
+  readonly undecidedPosts = new Set<Hex>();
   /** What `services` gives: undefined is a chain that was never reached. */
   isUp = true;
   hasGas = true;
@@ -99,6 +101,7 @@ export class FakeChain {
   }
 
   #time: ChainTime | undefined;
+  #jobIdOf: ((nonce: bigint) => Hex) | undefined;
 
   /** Ends a job on chain and tells the gateway. */
   end(jobId: Hex, change: Exclude<JobChange, { type: "posted" | "acknowledged" | "cancel_requested" }>): void {
@@ -197,10 +200,12 @@ export class FakeChain {
           [BigInt(testTarget.chainId), testTarget.escrow, client, nonce],
         ),
       );
+    this.#jobIdOf = jobIdOf;
     return {
       jobIdOf,
       post: async (request) => await this.#post(request, jobIdOf(request.nonce)),
       outcomeOfPost: async (_key, _candidates, jobId) => {
+        if (this.undecidedPosts.has(jobId)) return { kind: "pending" };
         const job = this.jobs.get(jobId);
         return job === undefined
           ? undefined
@@ -246,7 +251,22 @@ export class FakeChain {
   async #post(request: PostRequest, jobId: Hex): Promise<PostOutcome> {
     this.posts.push(request);
     const fault = await this.postFault?.(request);
+    if (fault?.kind === "abandoned" && fault.undecided) this.undecidedPosts.add(jobId);
     if (fault !== undefined) return fault;
+    return this.#take(request, jobId);
+  }
+
+  /** A post that its caller has given up is mined after all. */
+  mineLate(index: number): Hex {
+    const request = this.posts[index];
+    if (request === undefined || this.#jobIdOf === undefined) throw new Error(`no post ${index}`);
+    const jobId = this.#jobIdOf(request.nonce);
+    this.undecidedPosts.delete(jobId);
+    this.#take(request, jobId);
+    return jobId;
+  }
+
+  #take(request: PostRequest, jobId: Hex): PostOutcome {
     const { plan } = request;
     const taker = plan.candidates.find(({ provider }) => {
       const { maxConcurrentJobs, openJobs } = this.provider(provider);

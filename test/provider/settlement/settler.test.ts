@@ -74,6 +74,10 @@ class ScriptedQueue implements TransactionQueue {
     return await Promise.resolve(this.known.get(key));
   }
 
+  isPending(): boolean {
+    return false;
+  }
+
   async close(): Promise<void> {
     await Promise.resolve();
   }
@@ -202,7 +206,7 @@ describe("Settler", () => {
   });
 
   it("tries a failed job again after a growing pause, each time as another transaction", async () => {
-    queue.answer = () => ({ status: "abandoned", message: "no fees" });
+    queue.answer = () => ({ status: "abandoned", message: "no fees", undecided: false });
     await insert(1);
     settler.start();
     await clock.advance(10);
