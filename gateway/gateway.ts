@@ -25,6 +25,7 @@ import { Janitor } from "./jobs/janitor.ts";
 import { cancelJob, getJob, getJobEvents, type JobRouteOptions, listJobs, postJob } from "./jobs/job-routes.ts";
 import { JobService } from "./jobs/job-service.ts";
 import { JobStore } from "./jobs/job-store.ts";
+import { recallFaults } from "./jobs/past-faults.ts";
 import { ProviderDesk } from "./jobs/provider-desk.ts";
 import { chainUnavailableError } from "./jobs/request-errors.ts";
 import type { RequestContext } from "./jobs/request-context.ts";
@@ -98,7 +99,7 @@ export class Gateway {
     this.#modelsSince = Math.floor(clock.now() / 1000);
     this.#account = accountFromKey(settings.chain.privateKey);
     this.#policies = new PolicyHolder(policiesOf(settings));
-    this.#statistics = new GatewayStatistics(clock);
+    this.#statistics = new GatewayStatistics(clock, settings.reputationHalfLifeSeconds * 1000);
     this.#connections = new ProviderConnections({
       allowPrivate: settings.allowPrivateEndpoints,
       connectTimeoutMs: settings.connectTimeoutMs,
@@ -219,6 +220,7 @@ export class Gateway {
     const { settings, clock, random, logger, openChain } = this.#parts;
     const restored = await this.#store.restore();
     if (restored > 0) logger.info({ jobs: restored }, "jobs of an earlier process are taken up");
+    await recallFaults(this.#journal, this.#statistics, clock.now());
     this.#server = await startHttpServer({
       host: settings.host,
       port: settings.port,
@@ -235,6 +237,7 @@ export class Gateway {
     this.#chain = await open({
       settings: settings.chain,
       escrowTarget: settings.escrowTarget,
+      reputationHalfLifeSeconds: settings.reputationHalfLifeSeconds,
       journal: this.#journal,
       clock,
       random,

@@ -54,6 +54,8 @@ export const gatewaySettingsShape = {
   T4T_MAX_PRICE_PER_MILLION_TOKENS: amountSetting().optional(),
   T4T_PROVIDER_WAIT_SECONDS: numberSetting({ min: 0, max: 86_400 }).default(120),
   T4T_PROVIDER_WAIT_POLL_SECONDS: numberSetting({ min: 0.05, max: 3600 }).default(5),
+  /** In which an outcome loses half its weight in a provider's reputation. */
+  T4T_REPUTATION_HALF_LIFE_DAYS: numberSetting({ min: 0.01, max: 365 }).default(7),
   /** Requests in one model's line. */
   T4T_MAX_WAITING: integerSetting({ min: 0, max: 1_000_000 }).default(1000),
 
@@ -99,6 +101,7 @@ export interface GatewaySettings {
   readonly maxPrice: bigint | undefined;
   readonly waitLimitMs: number;
   readonly waitPollMs: number;
+  readonly reputationHalfLifeSeconds: number;
   readonly maxWaiting: number;
   readonly deadlineSeconds: number;
   readonly defaultMaxOutputTokens: number;
@@ -181,6 +184,7 @@ export async function readGatewaySettings(environment: Environment): Promise<Gat
     maxPrice: variables.T4T_MAX_PRICE_PER_MILLION_TOKENS,
     waitLimitMs: variables.T4T_PROVIDER_WAIT_SECONDS * 1000,
     waitPollMs: variables.T4T_PROVIDER_WAIT_POLL_SECONDS * 1000,
+    reputationHalfLifeSeconds: variables.T4T_REPUTATION_HALF_LIFE_DAYS * 86_400,
     maxWaiting: variables.T4T_MAX_WAITING,
     deadlineSeconds: variables.T4T_DEFAULT_DEADLINE_SECONDS,
     defaultMaxOutputTokens: variables.T4T_DEFAULT_MAX_OUTPUT_TOKENS,

@@ -1,5 +1,11 @@
 import { type Address, getAddress, pad, toHex } from "viem";
-import type { OfferingRecord, ProviderRecord, RegistrySnapshot } from "../chain/registry-index/types.ts";
+import { noWeights, withWeight } from "../chain/registry-index/client-weights.ts";
+import type {
+  OfferingRecord,
+  ProviderRecord,
+  RegistrySnapshot,
+  ReputationRecord,
+} from "../chain/registry-index/types.ts";
 import type { PolicyConfig } from "../gateway/routing/policy-config.ts";
 import { createPolicy, select } from "../gateway/routing/select.ts";
 import { deriveRoutingState, type RoutingState } from "../gateway/routing/state.ts";
@@ -46,8 +52,11 @@ function seeded(seed: number): Random {
   };
 }
 
+function addressOf(index: number): Address {
+  return getAddress(pad(toHex(index), { size: 20 }));
+}
+
 function recordOf(address: Address, random: Random): ProviderRecord {
-  const completed = Math.floor(random() * 60);
   const offering: OfferingRecord = {
     offeringId: 1,
     provider: address,
@@ -69,8 +78,19 @@ function recordOf(address: Address, random: Random): ProviderRecord {
     maxConcurrentJobs,
     openJobs: Math.floor(random() * (maxConcurrentJobs + 1)),
     offerings: new Map([[model, offering]]),
-    reputation: new Map([[model, { completed, failed: Math.floor(random() * 2), earned: 0n }]]),
+    reputation: new Map([[model, reputationRecord(random)]]),
   };
+}
+
+/** A third of the providers is known to this gateway, all have had jobs of a dozen clients. */
+function reputationRecord(random: Random): ReputationRecord {
+  let [paid, failed] = [noWeights, noWeights];
+  for (let client = 0; client < 12; client += 1) {
+    paid = withWeight(paid, addressOf(1e6 + client), 1e10 * random());
+    if (random() < 0.01) failed = withWeight(failed, addressOf(1e6 + client), 1e10);
+  }
+  const ownServed = random() < 1 / 3 ? Math.floor(random() * 60) : 0;
+  return { time: 1_000_000, halfLifeSeconds: 604_800, paid, failed, ownServed, ownFaults: 0 };
 }
 
 class Registry {
@@ -234,9 +254,7 @@ function measureChanges(registry: Registry, start: RoutingState, addresses: read
       return [address, { ...record, maxConcurrentJobs: 4, openJobs: (record.openJobs + 1) % 5 }];
     });
   }
-  const newcomers = Array.from({ length: count }, (_, index) =>
-    getAddress(pad(toHex(9_000_000 + index), { size: 20 })),
-  );
+  const newcomers = Array.from({ length: count }, (_, index) => addressOf(9_000_000 + index));
   step("join", count, (index) => {
     const address = newcomers[index] as Address;
     return [address, recordOf(address, random)];
@@ -253,7 +271,7 @@ function main(): void {
   for (const count of options.providers) {
     const random = seeded(3);
     const registry = new Registry();
-    const addresses = Array.from({ length: count }, (_, index) => getAddress(pad(toHex(index + 1), { size: 20 })));
+    const addresses = Array.from({ length: count }, (_, index) => addressOf(index + 1));
     for (const address of addresses) registry.records.set(address, recordOf(address, random));
     const start = performance.now();
     const state = deriveRoutingState(

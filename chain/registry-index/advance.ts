@@ -3,6 +3,7 @@ import { chainUnavailableIn } from "../rpc-errors.ts";
 import type { BlockHeader, ChainReader } from "./chain-reader.ts";
 import { type Contracts, decodeLog, type IndexedLog, isJobLog, type RpcLog } from "./logs.ts";
 import type { RangePacer } from "./range-pacer.ts";
+import type { Rating } from "./reputation.ts";
 import type { RegistryState } from "./state.ts";
 import { applyLogs, needsTimestamp } from "./transition.ts";
 import type { Window, WindowEntry } from "./window.ts";
@@ -35,6 +36,7 @@ export interface AdvanceContext {
   readonly pacer: RangePacer;
   /** Blocks behind a step's end for which entries of their own are kept. */
   readonly keepBlocks: number;
+  readonly rating: Rating;
 }
 
 /** What a step over some blocks did to the window. */
@@ -93,7 +95,7 @@ async function nextBlock(context: AdvanceContext, window: Window, head: BlockHea
     }
     throw error;
   }
-  return await stretched(context, window, head, logs);
+  return await stretched(context, window, head, logs, head.timestamp);
 }
 
 /**
@@ -120,16 +122,21 @@ async function nextRange(context: AdvanceContext, window: Window, head: BlockHea
     const [base, end] = await Promise.all([reader.block(window.tip.number), reader.block(to)]);
     if (end?.hash !== target.hash) throw new ChainMovedError(`block ${to} was replaced while its logs were read`);
     if (base?.hash !== window.tip.hash) return undefined;
-    return await stretched(context, window, target, logs);
+    return await stretched(context, window, target, logs, base.timestamp);
   }
 }
 
-/** The window with decoded logs applied, one entry for each recent block that has some, and one for the target. */
+/**
+ * The window with decoded logs applied, one entry for each recent block that has some, and one for the target.
+ *
+ * @param fromTime Chain time at the window's tip, or of the target when it is the next block.
+ */
 async function stretched(
   context: AdvanceContext,
   window: Window,
   target: BlockHeader,
   rpcLogs: readonly RpcLog[],
+  fromTime: number,
 ): Promise<Stretch> {
   const logs: IndexedLog[] = [];
   const times = new Map<number, number>([[target.number, target.timestamp]]);
@@ -145,14 +152,17 @@ async function stretched(
   logs.sort((a, b) => a.place.blockNumber - b.place.blockNumber || a.place.logIndex - b.place.logIndex);
   const keptFrom = target.number - context.keepBlocks;
   await readTimes(context.reader, times, logs, keptFrom);
-  // Times of blocks that only led to an older state are never seen.
-  const timestampOf = (blockNumber: number): number => times.get(blockNumber) ?? 0;
+  // Where a time is not known it only dates an outcome, or led to an older state: somewhere between both ends is near enough.
+  const fromBlock = window.tip.number;
+  const secondsPerBlock = (target.timestamp - fromTime) / Math.max(1, target.number - fromBlock);
+  const timestampOf = (blockNumber: number): number =>
+    times.get(blockNumber) ?? Math.round(fromTime + (blockNumber - fromBlock) * secondsPerBlock);
 
   const touched = new Set<Address>();
   const entries: WindowEntry[] = [];
   let { state }: { state: RegistryState } = window.tip;
   for (const block of groupByBlock(logs, keptFrom, target)) {
-    const transition = applyLogs(state, block.logs, timestampOf);
+    const transition = applyLogs(state, block.logs, timestampOf, context.rating);
     ({ state } = transition);
     for (const address of transition.touched) touched.add(address);
     entries.push({

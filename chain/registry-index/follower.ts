@@ -5,6 +5,7 @@ import type { BlockHeader } from "./chain-reader.ts";
 import { joinHistory } from "./history.ts";
 import type { PageReader } from "./page-reader.ts";
 import type { Publication } from "./publisher.ts";
+import { afterReturn } from "./reputation.ts";
 import { genesisState, type RegistryState, stateFromRecords } from "./state.ts";
 import { Window } from "./window.ts";
 
@@ -95,7 +96,11 @@ export class Follower {
       this.#history = { window: step.window, target };
       return true;
     }
-    const { state, touched } = joinHistory(this.#position.window.tip.state, window.tip.state);
+    const { state, touched } = joinHistory(
+      this.#position.window.tip.state,
+      window.tip.state,
+      this.#options.context.rating,
+    );
     const joined = { window: this.#windowAt(this.#position.block, state), block: this.#position.block };
     this.#publish(joined, touched, [], []);
     this.#position = joined;
@@ -114,8 +119,13 @@ export class Follower {
     try {
       const records = await this.#recordsAt(block);
       const kept = records.map((record) => {
-        const reputation = state.providers.get(record.address)?.reputation;
-        return reputation === undefined ? record : Object.freeze({ ...record, reputation });
+        const known = state.providers.get(record.address);
+        if (known === undefined) return record;
+        const { reputation } = known;
+        return Object.freeze({
+          ...record,
+          reputation: known.generation === record.generation ? reputation : afterReturn(reputation),
+        });
       });
       const { providers } = stateFromRecords(kept, state.historyComplete);
       this.#position = { window: this.#windowAt(block, { ...state, providers }), block };

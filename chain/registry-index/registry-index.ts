@@ -1,4 +1,4 @@
-import type { PublicClient } from "viem";
+import type { Address, PublicClient } from "viem";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import { backoffDelay } from "../backoff.ts";
 import { nodeMessage } from "../rpc-errors.ts";
@@ -33,6 +33,10 @@ export interface RegistryIndexOptions<D> {
   readonly maxRange?: number;
   /** A chain with at most so many blocks since the deployment is replayed from its events; a longer one is read in pages first. */
   readonly maxReplayBlocks?: number;
+  /** Seconds of chain time in which outcomes lose half their weight in reputation. */
+  readonly reputationHalfLifeSeconds?: number;
+  /** Wallets of this process, whose jobs count apart from those of strangers. */
+  readonly ownClients?: Iterable<Address>;
   /** How often random providers are compared with the chain's views; 0 = never. */
   readonly auditEveryMs?: number;
   /** Providers of one audit. */
@@ -55,6 +59,8 @@ export function createRegistryIndex<D>(options: RegistryIndexOptions<D>): Regist
   return new FollowingIndex(options);
 }
 
+/** A week. */
+const defaultHalfLifeSeconds = 604_800;
 const backoff = { baseMs: 200, maxMs: 10_000 };
 /** Reading everything again may not become a load of its own. */
 const repairEveryMs = 60_000;
@@ -100,6 +106,10 @@ class FollowingIndex<D> implements RegistryIndex<D> {
         contracts: options.contracts,
         pacer: new RangePacer(options.maxRange ?? 10_000),
         keepBlocks: options.keepBlocks ?? 256,
+        rating: {
+          halfLifeSeconds: options.reputationHalfLifeSeconds ?? defaultHalfLifeSeconds,
+          ownClients: new Set(options.ownClients),
+        },
       },
       pages: this.#pages,
       deployedAtBlock: options.deployedAtBlock,

@@ -1,20 +1,35 @@
 import type { Address } from "viem";
 import { HexTrie } from "./hex-trie.ts";
+import type { JobOutcome } from "./reputation.ts";
 import type { ProviderRecord } from "./types.ts";
 
-/** What must be remembered of a job until it ends: events of its end do not name the model. */
+/** What must be remembered of a job until it ends: events of its end name neither model nor client. */
 export interface OpenJob {
   readonly provider: Address;
   readonly modelId: string;
+  readonly client: Address;
+  /** Wei. */
+  readonly maxPayment: number;
+  /** Of the provider's registration when it was posted. */
+  readonly generation: number;
+}
+
+/** How and when a job ended, for reputation. */
+export interface JobEnd {
+  readonly outcome: JobOutcome;
+  /** Wei paid with a receipt. */
+  readonly payment: number;
+  /** Chain time, Unix seconds. */
+  readonly time: number;
 }
 
 /** The end of a job that was posted before the part of history that this state knows. Newest first, linked, so that versions share it. */
 export interface UnresolvedEnd {
   readonly jobId: string;
   readonly provider: Address;
-  readonly outcome: "completed" | "failed" | "neither";
-  /** Wei paid with a receipt. */
-  readonly earned: bigint;
+  readonly end: JobEnd;
+  /** Of the provider's registration when it ended. */
+  readonly generation: number;
   readonly earlier: UnresolvedEnd | undefined;
 }
 

@@ -2,8 +2,8 @@ import type { Address, Hex } from "viem";
 import type { HexTrieEditor } from "./hex-trie.ts";
 import type { IndexedLog, ProviderChange } from "./logs.ts";
 import { indexedModelKey } from "./model-keys.ts";
-import { withReputation } from "./reputation.ts";
-import { IndexInconsistencyError, type OpenJob, type RegistryState, type UnresolvedEnd } from "./state.ts";
+import { afterReturn, type Rating, withEnd } from "./reputation.ts";
+import { IndexInconsistencyError, type JobEnd, type OpenJob, type RegistryState, type UnresolvedEnd } from "./state.ts";
 import type { JobChange, OfferingRecord, ProviderRecord } from "./types.ts";
 
 /** Chain time of a block, Unix seconds. */
@@ -24,19 +24,24 @@ const noReputation: ProviderRecord["reputation"] = new Map();
  *
  * @throws IndexInconsistencyError when a log speaks of a provider that the state does not have.
  */
-export function applyLogs(state: RegistryState, logs: Iterable<IndexedLog>, timestampOf: TimestampOf): Transition {
+export function applyLogs(
+  state: RegistryState,
+  logs: Iterable<IndexedLog>,
+  timestampOf: TimestampOf,
+  rating: Rating,
+): Transition {
   const providers = state.providers.edit();
   const jobs = state.jobs.edit();
   const touched = new Set<Address>();
   let { unresolved } = state;
   for (const log of logs) {
+    const time = (): number => timestampOf(log.place.blockNumber);
     if (log.subject === "provider") {
-      const time = (): number => timestampOf(log.place.blockNumber);
       const record = providerAfter(providers.get(log.provider), log.provider, log.change, time);
       providers.set(record.address, record);
       touched.add(record.address);
     } else {
-      const end = jobAfter(providers, jobs, log, touched, state.historyComplete);
+      const end = jobAfter({ providers, jobs, touched, historyComplete: state.historyComplete, rating }, log, time);
       if (end !== undefined) unresolved = { ...end, earlier: unresolved };
     }
   }
@@ -81,7 +86,13 @@ function providerAfter(
     case "deactivated":
       return Object.freeze({ ...before, active: false });
     case "reactivated":
-      return Object.freeze({ ...before, active: true, generation: change.generation, lastSeen: time() });
+      return Object.freeze({
+        ...before,
+        active: true,
+        generation: change.generation,
+        lastSeen: time(),
+        reputation: afterReturn(before.reputation),
+      });
     case "operator":
       return seen(before, { operator: change.operator }, time);
     case "endpoint":
@@ -132,33 +143,42 @@ function withoutOffering(record: ProviderRecord, modelKey: Hex): ReadonlyMap<str
   return record.offerings;
 }
 
+/** What the event of a job may change. */
+interface JobsContext {
+  readonly providers: HexTrieEditor<ProviderRecord>;
+  readonly jobs: HexTrieEditor<OpenJob>;
+  readonly touched: Set<Address>;
+  readonly historyComplete: boolean;
+  readonly rating: Rating;
+}
+
 function jobAfter(
-  providers: HexTrieEditor<ProviderRecord>,
-  jobs: HexTrieEditor<OpenJob>,
+  { providers, jobs, touched, historyComplete, rating }: JobsContext,
   log: IndexedLog & { readonly subject: "job" },
-  touched: Set<Address>,
-  historyComplete: boolean,
+  time: () => number,
 ): Omit<UnresolvedEnd, "earlier"> | undefined {
   const { jobId, change } = log;
   const record = providers.get(log.provider);
   if (record === undefined)
     throw new IndexInconsistencyError(`a job of ${log.provider}, which is not known to be registered`);
   if (change.type === "posted") {
-    for (const offering of record.offerings.values()) {
-      if (offering.offeringId === change.offeringId)
-        jobs.set(jobId, { provider: record.address, modelId: offering.modelId });
+    for (const { offeringId, modelId } of record.offerings.values()) {
+      if (offeringId !== change.offeringId) continue;
+      const { address, generation } = record;
+      const { client, maxPayment } = change;
+      jobs.set(jobId, { provider: address, modelId, client, maxPayment: Number(maxPayment), generation });
     }
     return undefined;
   }
-  if (!isEnd(change)) return undefined;
-  const outcome = outcomeOf(change);
+  const end = endOf(change, time);
+  if (end === undefined) return undefined;
   const job = jobs.get(jobId);
   if (job === undefined) {
     // Posted before what this state knows, or for a model that is not indexed.
-    return historyComplete ? undefined : { jobId, provider: record.address, ...outcome };
+    return historyComplete ? undefined : { jobId, provider: record.address, end, generation: record.generation };
   }
   jobs.delete(jobId);
-  const rated = rate(record, job.modelId, outcome);
+  const rated = rate(record, job, end, record.generation, rating);
   if (rated !== record) {
     providers.set(record.address, rated);
     touched.add(record.address);
@@ -166,25 +186,41 @@ function jobAfter(
   return undefined;
 }
 
-/** How a job ended, for reputation. */
-export type Outcome = Pick<UnresolvedEnd, "outcome" | "earned">;
-
-/** A provider's record after one of its jobs ended. */
-export function rate(record: ProviderRecord, modelId: string, { outcome, earned }: Outcome): ProviderRecord {
+/**
+ * A provider's record after one of its jobs ended. A success counts for the registration that it was posted and ended in, a fault always:
+ * who leaves and returns starts anew, but not without its faults.
+ *
+ * @param endedIn Generation of the provider when the job ended.
+ */
+export function rate(
+  record: ProviderRecord,
+  job: OpenJob,
+  { outcome, payment, time }: JobEnd,
+  endedIn: number,
+  rating: Rating,
+): ProviderRecord {
+  const { client, modelId, maxPayment, generation } = job;
   if (outcome === "neither") return record;
-  return withReputation(record, modelId, {
-    completed: outcome === "completed" ? 1 : 0,
-    failed: outcome === "failed" ? 1 : 0,
-    earned,
-  });
+  if (outcome === "failed") return withEnd(record, modelId, { outcome, client, amount: maxPayment, time }, rating);
+  if (generation !== endedIn || generation !== record.generation) return record;
+  return withEnd(record, modelId, { outcome, client, amount: payment, time }, rating);
 }
 
-function isEnd(change: JobChange): boolean {
-  return change.type !== "posted" && change.type !== "acknowledged" && change.type !== "cancel_requested";
-}
-
-function outcomeOf(change: JobChange): Outcome {
-  if (change.type === "completed" && change.signed) return { outcome: "completed", earned: change.payment };
-  if (change.type === "slashed") return { outcome: "failed", earned: 0n };
-  return { outcome: "neither", earned: 0n };
+/** Undefined while the job goes on. */
+function endOf(change: JobChange, time: () => number): JobEnd | undefined {
+  switch (change.type) {
+    case "posted":
+    case "acknowledged":
+    case "cancel_requested":
+      return undefined;
+    case "completed":
+      if (change.signed) return { outcome: "completed", payment: Number(change.payment), time: time() };
+      return { outcome: "neither", payment: 0, time: 0 };
+    case "slashed":
+      return { outcome: "failed", payment: 0, time: time() };
+    case "declined":
+    case "cancelled":
+    case "expired":
+      return { outcome: "neither", payment: 0, time: 0 };
+  }
 }

@@ -1,4 +1,5 @@
 import type { Address, Hex } from "viem";
+import type { ClientWeights } from "./client-weights.ts";
 
 /** One offering of a provider at one price; immutable: a changed price is another record with another id. */
 export interface OfferingRecord {
@@ -14,14 +15,22 @@ export interface OfferingRecord {
   readonly contextLength: number;
 }
 
-/** Outcomes of one provider's jobs for one model, as the chain's events tell them. Only signed completions count as jobs. */
+/**
+ * Outcomes of one provider's jobs for one model, as the chain's events tell them, decayed to one time. Only completions with the client's
+ * receipt count for the provider and only proven faults (slashed with its own acknowledgement) against it.
+ */
 export interface ReputationRecord {
-  /** Jobs completed with the client's receipt. */
-  readonly completed: number;
-  /** Jobs that ended by the provider's proven fault (slashed with its own acknowledgement). */
-  readonly failed: number;
-  /** Wei earned with receipts, exact sum. */
-  readonly earned: bigint;
+  /** Chain time as of which the weights stand, Unix seconds. */
+  readonly time: number;
+  /** Seconds in which they halve. */
+  readonly halfLifeSeconds: number;
+  /** Wei that strangers paid with receipts, by client. */
+  readonly paid: ClientWeights;
+  /** Wei that strangers had at stake (`maxPayment`) in jobs that failed, by client. */
+  readonly failed: ClientWeights;
+  /** Jobs of this process's own wallets: completed with receipt, and failed. */
+  readonly ownServed: number;
+  readonly ownFaults: number;
 }
 
 /** A provider as of one block. Frozen: a change makes a new object. */

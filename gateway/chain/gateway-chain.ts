@@ -25,6 +25,8 @@ import { verifyChain, WrongChainError } from "../../chain/verify.ts";
 export interface GatewayChainOptions {
   readonly settings: ChainSettings;
   readonly escrowTarget: bigint | undefined;
+  /** Of outcomes in reputation, by chain time. */
+  readonly reputationHalfLifeSeconds: number;
   readonly journal: Journal;
   readonly clock: Clock;
   readonly random: Random;
@@ -117,6 +119,8 @@ export class GatewayChain {
       contracts: settings.target,
       deployedAtBlock: settings.target.deployedAtBlock,
       derive: deriveRoutingState,
+      reputationHalfLifeSeconds: options.reputationHalfLifeSeconds,
+      ownClients: [account.address],
       clock,
       random,
       pollMs: settings.pollMs,

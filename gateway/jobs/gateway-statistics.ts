@@ -1,5 +1,6 @@
 import type { Address } from "viem";
 import type { Clock } from "../../protocol/clock.ts";
+import { defaultHalfLives } from "../routing/statistics/outcomes.ts";
 import { RoutingStatistics } from "../routing/statistics/routing-statistics.ts";
 
 /**
@@ -11,8 +12,9 @@ export class GatewayStatistics extends RoutingStatistics {
   readonly #refusedEndpoints = new Map<Address, string>();
   readonly #full = new Map<Address, { readonly version: number | undefined; readonly untilMs: number }>();
 
-  constructor(clock: Clock) {
-    super({ clock });
+  /** @param reputationMs Half-life of a fault in reputation. */
+  constructor(clock: Clock, reputationMs = defaultHalfLives.reputationMs) {
+    super({ clock, halfLives: { ...defaultHalfLives, reputationMs } });
     this.#clock = clock;
   }
 

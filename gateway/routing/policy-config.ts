@@ -69,6 +69,8 @@ export const policyConfigSchema = z.discriminatedUnion("name", [
       ...widening,
       /** Ms that a request waits for each band of the ranking before the next is opened to it. */
       band_patience_ms: milliseconds.default(0),
+      /** Each band gets so many times the patience of the one before. */
+      band_patience_growth: z.number().min(1).max(16).default(1),
     })
     .refine(queueLimitsInOrder, queueLimitsFault),
 ]);

@@ -1,7 +1,7 @@
 import type { Address } from "viem";
 import type { Published } from "../../chain/registry-index/types.ts";
 import type { Random } from "../../protocol/clock.ts";
-import type { Standing } from "./pool/member.ts";
+import type { Reputation, Standing } from "./reputation.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
 import type { RoutingState } from "./state.ts";
 
@@ -35,9 +35,8 @@ export interface Candidate {
   /** 0 = no cap. */
   readonly maxConcurrentJobs: number;
   readonly openJobs: number;
-  /** Jobs completed with receipt, and proven faults, for this model. */
-  readonly completedJobs: number;
-  readonly failedJobs: number;
+  /** For this model, at these prices. */
+  readonly reputation: Reputation;
 }
 
 /** What selection may know of a request. */
@@ -108,6 +107,8 @@ export interface MeasuredStatistics {
   readonly samples: number;
   /** Decayed number of recent failures: counts as load. */
   readonly recentFailures: number;
+  /** Decayed number of faults with the half-life of reputation. */
+  readonly faults: number;
 }
 
 export interface ReportedStatistics {
@@ -166,9 +167,12 @@ export interface CandidatePool {
   readonly size: number;
   /** Ring of the live providers of the model, full ones too; the wildcard ring for a request without a model. */
   readonly ring: HashRing | undefined;
-  /** The cheapest for this request, at most `count`, cheapest first, equal costs in random order. */
+  /**
+   * The cheapest for this request, at most `count`, cheapest first, equal costs in random order. With a standing only those that have it
+   * by the chain, and that this gateway's own outcomes do not speak against.
+   */
   cheapest(count: number, standing?: Standing): Candidate[];
-  /** `count` of them drawn uniformly without replacement, in random order; all when there are no more. */
+  /** `count` of them drawn uniformly without replacement, in random order; all when there are no more. The standing as in `cheapest`. */
   sample(count: number, standing?: Standing): Candidate[];
   /** The candidate of a slot of the ring when it is free. */
   find(slot: number): Candidate | undefined;

@@ -34,4 +34,5 @@ export const siblingVariables: readonly string[] = [
   "T4T_BACKEND_PORT",
   "T4T_BLOCK_TIME_MS",
   "T4T_ENGINE",
+  "T4T_REPUTATION_HALF_LIFE_DAYS",
 ];

@@ -13,6 +13,7 @@ import {
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { providerRegistryAbi } from "../../chain/abi/provider-registry.ts";
 import type { BlockHeader, ChainReader } from "../../chain/registry-index/chain-reader.ts";
+import type { Rating } from "../../chain/registry-index/reputation.ts";
 import type { RpcLog } from "../../chain/registry-index/logs.ts";
 import { bodyHash } from "../../protocol/body-hash.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
@@ -22,6 +23,9 @@ export const fakeContracts = {
   registry: getAddress("0x00000000000000000000000000000000000000aa"),
   escrow: getAddress("0x00000000000000000000000000000000000000bb"),
 } as const;
+
+/** Outcomes that halve in a day; the wallets of the process under test own nothing. */
+export const fakeRating: Rating = { halfLifeSeconds: 86_400, ownClients: new Set() };
 
 /** An event to be put into a block. */
 export interface FakeEvent {

@@ -180,7 +180,7 @@ export class FakeMarket {
     member.openJobs += 1;
     const posted = escrowEvent("JobPosted", {
       jobId: id,
-      client: person(500),
+      client: person(500 + (this.#posted % 12)),
       provider: member.address,
       offeringId,
       maxPayment: 100n,

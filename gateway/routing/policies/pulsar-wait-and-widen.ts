@@ -16,6 +16,8 @@ export interface PulsarWidenSettings extends PulsarSettings, WidenSettings {
    * wait: it has no owner.
    */
   readonly band_patience_ms: number;
+  /** Each band gets so many times the patience of the one before. */
+  readonly band_patience_growth: number;
 }
 
 /** Clusters walked in bands of 1, 2, 4, 8, 16 and 32. */
@@ -68,7 +70,7 @@ function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSe
     if (patienceMs === 0) continue;
     // With patience a band is left only when nobody in it can ever serve, or when it has had its time.
     if (ranked.length > 0) break;
-    const opensMs = (band + 1) * patienceMs - request.elapsedMs;
+    const opensMs = bandOpensMs(band + 1, patienceMs, settings.band_patience_growth) - request.elapsedMs;
     if (wait && opensMs > 0) {
       recheckMs = Math.min(recheckMs, opensMs);
       break;
@@ -88,9 +90,14 @@ function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSe
 /** 0 for a request without an owner to wait for, and when every band has had its time: then any free candidate will do. */
 function patienceOf(
   { affinityKey, elapsedMs }: PolicyInput["request"],
-  { band_patience_ms: patienceMs }: PulsarWidenSettings,
+  { band_patience_ms: patienceMs, band_patience_growth: growth }: PulsarWidenSettings,
 ): number {
-  return affinityKey === undefined || elapsedMs >= mostBands * patienceMs ? 0 : patienceMs;
+  return affinityKey === undefined || elapsedMs >= bandOpensMs(mostBands, patienceMs, growth) ? 0 : patienceMs;
+}
+
+/** Ms of waiting after which a band is opened: `patience (1 + growth + growth^2 + ...)`, one term for each band before it. */
+function bandOpensMs(band: number, patienceMs: number, growth: number): number {
+  return patienceMs * (growth === 1 ? band : (growth ** band - 1) / (growth - 1));
 }
 
 /** Bands of the free candidates; with patience, of the ranking as it is. */

@@ -2,11 +2,12 @@ import type { Address } from "viem";
 import type { Random } from "../../../protocol/clock.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
+import { type Standing, standingOf } from "../reputation.ts";
 import { isSuspect } from "../suspicion.ts";
 import { CheapestSearch } from "./cheapest-search.ts";
 import { drawRanks } from "./draw.ts";
 import type { Limits } from "./limits.ts";
-import { isFreePlace, type Member, type Standing, standings } from "./member.ts";
+import { isFreePlace, type Member, standings } from "./member.ts";
 import type { MemberTree, Pool } from "./pool.ts";
 
 /** Below this share of matches it is cheaper to list what matches than to draw until something does. */
@@ -58,7 +59,7 @@ export class FreePool implements CandidatePool {
 
   cheapest(count: number, standing?: Standing): Candidate[] {
     const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, (member) =>
-      this.#accept(member),
+      this.#accept(member, standing),
     );
     return search.run(this.#trees(standing));
   }
@@ -66,7 +67,7 @@ export class FreePool implements CandidatePool {
   sample(count: number, standing?: Standing): Candidate[] {
     const sample: Candidate[] = [];
     const take = (member: Member | undefined): boolean => {
-      const candidate = member === undefined ? undefined : this.#accept(member);
+      const candidate = member === undefined ? undefined : this.#accept(member, standing);
       if (candidate !== undefined) sample.push(candidate);
       return sample.length < count;
     };
@@ -119,9 +120,17 @@ export class FreePool implements CandidatePool {
     return members;
   }
 
-  #accept(member: Member): Candidate | undefined {
+  #accept(member: Member, standing?: Standing): Candidate | undefined {
     const candidate = this.#limits.best(member);
-    return candidate === undefined ? undefined : this.#acceptNow(candidate);
+    if (candidate === undefined) return undefined;
+    if (standing !== undefined && standing !== "poor" && this.#standingNow(candidate) !== standing) return undefined;
+    return this.#acceptNow(candidate);
+  }
+
+  /** By the offering that would serve, and by what this gateway saw itself, which outweighs what the chain tells. */
+  #standingNow({ provider, modelId, reputation }: Candidate): Standing {
+    if (this.#statistics.hasFailed?.(provider) === false) return standingOf(reputation);
+    return standingOf(reputation, this.#statistics.measured(provider, modelId)?.faults);
   }
 
   #acceptNow(candidate: Candidate): Candidate | undefined {

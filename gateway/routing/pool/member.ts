@@ -1,11 +1,10 @@
 import type { Address } from "viem";
 import type { OfferingRecord, ProviderRecord } from "../../../chain/registry-index/types.ts";
-import { isNewcomer, isSeasoned } from "../reputation.ts";
+import { reputationOf, type Standing, standingOf } from "../reputation.ts";
 import type { Candidate } from "../types.ts";
 import type { TreeShape } from "./sorted-tree.ts";
 
-/** Reputation of a member in its pool. */
-export type Standing = "seasoned" | "newcomer" | "poor";
+/** Best first. */
 export const standings: readonly Standing[] = ["seasoned", "newcomer", "poor"];
 
 /** Whether members of a place are free: the places of the free are their standings. */
@@ -20,6 +19,7 @@ export interface Member {
   readonly candidates: readonly Candidate[];
   /** The offering when there is but one. */
   readonly only: Candidate | undefined;
+  /** The best of its offerings. */
   readonly standing: Standing;
   /** Least prices and greatest context among the offerings, as doubles: what the best of them can be at most. */
   readonly leastInput: number;
@@ -64,7 +64,8 @@ export const memberShape: TreeShape<Member> = {
 
 /** A provider's offering as a candidate. */
 export function candidateOf(provider: ProviderRecord, offering: OfferingRecord): Candidate {
-  const reputation = provider.reputation.get(offering.modelId);
+  // Chain time as of the provider's last sign of life: the record alone tells it, and a live provider's is hardly older than now.
+  const reputation = reputationOf(provider.reputation.get(offering.modelId), offering, provider.lastSeen);
   return {
     provider: provider.address,
     generation: provider.generation,
@@ -76,8 +77,7 @@ export function candidateOf(provider: ProviderRecord, offering: OfferingRecord):
     contextLength: offering.contextLength,
     maxConcurrentJobs: provider.maxConcurrentJobs,
     openJobs: provider.openJobs,
-    completedJobs: reputation?.completed ?? 0,
-    failedJobs: reputation?.failed ?? 0,
+    reputation,
   };
 }
 
@@ -93,24 +93,27 @@ export function memberOf(provider: ProviderRecord, modelId: string | undefined):
   }
   const first = candidates[0];
   if (first === undefined) return undefined;
-  const outcomes = { completedJobs: 0, failedJobs: 0 };
+  let standing: Standing = "poor";
   let leastOutput = Number.POSITIVE_INFINITY;
   let mostContext = 0;
   for (const candidate of candidates) {
     leastOutput = Math.min(leastOutput, Number(candidate.outputPrice));
     mostContext = Math.max(mostContext, candidate.contextLength);
-    outcomes.completedJobs += candidate.completedJobs;
-    outcomes.failedJobs += candidate.failedJobs;
+    standing = better(standing, standingOf(candidate.reputation));
   }
   return {
     provider: provider.address,
     candidates,
     only: candidates.length === 1 ? first : undefined,
-    standing: isSeasoned(outcomes) ? "seasoned" : isNewcomer(outcomes) ? "newcomer" : "poor",
+    standing,
     leastInput: Number(first.inputPrice),
     leastOutput,
     mostContext,
   };
+}
+
+function better(a: Standing, b: Standing): Standing {
+  return standings.indexOf(a) < standings.indexOf(b) ? a : b;
 }
 
 function byInputPrice(a: Candidate, b: Candidate): number {

@@ -1,5 +1,6 @@
 import type { ProviderRecord, RegistrySnapshot } from "../../../chain/registry-index/types.ts";
-import { memberOf, type Standing } from "./member.ts";
+import type { Standing } from "../reputation.ts";
+import { memberOf } from "./member.ts";
 import type { Place, Placed } from "./pool.ts";
 
 /** Where a provider stands in a pool as of a snapshot; undefined when it offers nothing there. */

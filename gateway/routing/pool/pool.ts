@@ -1,7 +1,8 @@
 import type { Address } from "viem";
 import { HashRing } from "../ring/hash-ring.ts";
 import type { MemberSlots } from "../ring/member-slots.ts";
-import { type Member, memberShape, type Standing, standings } from "./member.ts";
+import type { Standing } from "../reputation.ts";
+import { type Member, memberShape, standings } from "./member.ts";
 import { SlotMap } from "./slot-map.ts";
 import { SortedTree } from "./sorted-tree.ts";
 

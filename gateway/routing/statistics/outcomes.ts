@@ -24,9 +24,16 @@ export interface OutcomeHalfLives {
   readonly outcomeMs: number;
   /** How long a failure counts as load. */
   readonly failureMs: number;
+  /** How long a fault counts against a provider's reputation. */
+  readonly reputationMs: number;
 }
 
-export const defaultHalfLives: OutcomeHalfLives = { latencyMs: 120_000, outcomeMs: 300_000, failureMs: 30_000 };
+export const defaultHalfLives: OutcomeHalfLives = {
+  latencyMs: 120_000,
+  outcomeMs: 300_000,
+  failureMs: 30_000,
+  reputationMs: 604_800_000,
+};
 
 /** Successes assumed beforehand: one failure of one try is no verdict, and an old failure fades back to full trust. */
 const priorSuccesses = 1;
@@ -40,6 +47,8 @@ export class Outcomes {
   readonly #successes: DecayedSum;
   readonly #faults: DecayedSum;
   readonly #recentFailures: DecayedSum;
+  readonly #heldFaults: DecayedSum;
+  readonly #reputationMs: number;
   /** Monotonic ms of the last change. */
   touchedMs = 0;
 
@@ -49,6 +58,8 @@ export class Outcomes {
     this.#successes = new DecayedSum(halfLives.outcomeMs);
     this.#faults = new DecayedSum(halfLives.outcomeMs);
     this.#recentFailures = new DecayedSum(halfLives.failureMs);
+    this.#heldFaults = new DecayedSum(halfLives.reputationMs);
+    this.#reputationMs = halfLives.reputationMs;
   }
 
   /** Takes the end of a stream. @param nowMs Monotonic ms. */
@@ -58,9 +69,15 @@ export class Outcomes {
     if (end.outcome === "fault") {
       this.#faults.add(1, nowMs);
       this.#recentFailures.add(1, nowMs);
+      this.#heldFaults.add(1, nowMs);
     }
     if (end.outcome !== "success" && end.outcome !== "aborted") return;
     this.#recordLatency(end, nowMs);
+  }
+
+  /** Takes a fault of long ago: it counts in reputation as far as it has not decayed, and as nothing else. */
+  recallFault(agoMs: number, nowMs: number): void {
+    this.#heldFaults.add(2 ** (-agoMs / this.#reputationMs), nowMs);
   }
 
   #recordLatency(end: StreamEnd, nowMs: number): void {
@@ -86,6 +103,7 @@ export class Outcomes {
       successRatio: (successes + priorSuccesses) / (successes + faults + priorSuccesses),
       samples: successes + faults,
       recentFailures: this.#recentFailures.value(nowMs),
+      faults: this.#heldFaults.value(nowMs),
     };
   }
 }

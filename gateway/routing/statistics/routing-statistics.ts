@@ -121,6 +121,12 @@ export class RoutingStatistics implements LiveStatistics {
     this.#reported.delete(provider);
   }
 
+  /** Takes a fault that an earlier process of this gateway saw, for the provider's reputation. @param agoMs Its age. */
+  recallFault(provider: Address, modelId: string, agoMs: number): void {
+    this.#failed.add(provider);
+    this.#outcomesOf(provider, modelId).recallFault(agoMs, this.#clock.monotonic());
+  }
+
   /** Takes a measured round trip to a provider, ms. */
   recordRoundTrip(provider: Address, roundTripMs: number): void {
     let mean = this.#roundTrips.get(provider);

@@ -5,7 +5,7 @@ import type { BlockHeader } from "../../../chain/registry-index/chain-reader.ts"
 import { RangePacer } from "../../../chain/registry-index/range-pacer.ts";
 import { genesisState } from "../../../chain/registry-index/state.ts";
 import { Window } from "../../../chain/registry-index/window.ts";
-import { FakeChain, fakeContracts, joining, registryEvent, person } from "../../support/fake-chain.ts";
+import { FakeChain, fakeContracts, fakeRating, joining, registryEvent, person } from "../../support/fake-chain.ts";
 import { FakeMarket, type Happening, happeningKinds } from "../../support/fake-market.ts";
 import { plainState } from "../../support/plain-state.ts";
 
@@ -54,6 +54,7 @@ function contextOf(
     contracts: fakeContracts,
     pacer: new RangePacer(options.maxRange ?? 100),
     keepBlocks: options.keepBlocks ?? 64,
+    rating: fakeRating,
   };
 }
 

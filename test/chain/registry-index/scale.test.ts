@@ -5,7 +5,14 @@ import { RangePacer } from "../../../chain/registry-index/range-pacer.ts";
 import { Snapshot } from "../../../chain/registry-index/snapshot.ts";
 import { genesisState } from "../../../chain/registry-index/state.ts";
 import { Window } from "../../../chain/registry-index/window.ts";
-import { FakeChain, type FakeEvent, fakeContracts, joining, registryEvent } from "../../support/fake-chain.ts";
+import {
+  FakeChain,
+  type FakeEvent,
+  fakeContracts,
+  fakeRating,
+  joining,
+  registryEvent,
+} from "../../support/fake-chain.ts";
 
 const template = joining(1, 1, ["a", "b"]);
 const slots = registryEvent("SlotsChanged", { provider: fakeContracts.registry, openJobs: 1, maxConcurrentJobs: 4 });
@@ -35,6 +42,7 @@ describe("the registry index at scale", function () {
       contracts: fakeContracts,
       pacer: new RangePacer(1),
       keepBlocks: 256,
+      rating: fakeRating,
     };
     const first = await context.reader.block(0);
     let window = Window.from(

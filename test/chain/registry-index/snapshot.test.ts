@@ -4,7 +4,15 @@ import { decodeLog, type IndexedLog } from "../../../chain/registry-index/logs.t
 import { Snapshot } from "../../../chain/registry-index/snapshot.ts";
 import { genesisState, type RegistryState } from "../../../chain/registry-index/state.ts";
 import { applyLogs } from "../../../chain/registry-index/transition.ts";
-import { FakeChain, type FakeEvent, fakeContracts, joining, person, registryEvent } from "../../support/fake-chain.ts";
+import {
+  FakeChain,
+  type FakeEvent,
+  fakeContracts,
+  fakeRating,
+  joining,
+  person,
+  registryEvent,
+} from "../../support/fake-chain.ts";
 import { FakeMarket, type Happening, happeningKinds } from "../../support/fake-market.ts";
 import { plainSnapshot } from "../../support/plain-state.ts";
 
@@ -37,7 +45,7 @@ describe("a snapshot of the registry", () => {
         const held: { readonly snapshot: Snapshot; readonly seen: unknown }[] = [];
         for (const batch of batches) {
           const logs = await logsOf(batch.flatMap((each) => market.happen(each)));
-          const transition = applyLogs(state, logs, () => 7);
+          const transition = applyLogs(state, logs, () => 7, fakeRating);
           const next = snapshot.next(transition.state, noBlock, transition.touched);
           expect(plainSnapshot(next.snapshot)).to.deep.equal(plainSnapshot(fromScratch(transition.state)));
           for (const model of new Set([...snapshot.models(), ...next.snapshot.models()])) {
@@ -58,7 +66,7 @@ describe("a snapshot of the registry", () => {
   });
 
   it("tells what a reorganisation took away", async () => {
-    const { state } = applyLogs(genesisState, await logsOf(joining(1, 1, ["a", "b"])), () => 7);
+    const { state } = applyLogs(genesisState, await logsOf(joining(1, 1, ["a", "b"])), () => 7, fakeRating);
     const full = Snapshot.empty(600).next(state, noBlock, [person(1)]).snapshot;
     const { snapshot, delta } = full.next(genesisState, noBlock, [person(1)]);
     expect(delta.providers).to.deep.equal(new Set([person(1)]));
@@ -70,7 +78,7 @@ describe("a snapshot of the registry", () => {
   });
 
   it("leaves out addresses that were touched but did not change", async () => {
-    const { state } = applyLogs(genesisState, await logsOf(joining(1, 1, ["a"])), () => 7);
+    const { state } = applyLogs(genesisState, await logsOf(joining(1, 1, ["a"])), () => 7, fakeRating);
     const full = Snapshot.empty(600).next(state, noBlock, [person(1)]).snapshot;
     const { delta } = full.next(state, noBlock, [person(1), person(2)]);
     expect([delta.providers.size, delta.models.size]).to.deep.equal([0, 0]);
@@ -91,7 +99,7 @@ describe("a snapshot of the registry", () => {
     for (let index = 0; index < count; index += 1) {
       for (const log of template) logs.push({ ...log, provider: address(index) });
     }
-    const transition = applyLogs(genesisState, logs, () => 7);
+    const transition = applyLogs(genesisState, logs, () => 7, fakeRating);
     let { snapshot } = Snapshot.empty(600).next(transition.state, noBlock, transition.touched);
     expect(snapshot.offers("a")).to.have.length(count);
     let { state } = transition;
@@ -102,7 +110,7 @@ describe("a snapshot of the registry", () => {
     let fastestChange = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 100; round += 1) {
       const startOfRound = performance.now();
-      const changed = applyLogs(state, [{ ...slots, provider: address(round * 7) } as IndexedLog], () => 7);
+      const changed = applyLogs(state, [{ ...slots, provider: address(round * 7) } as IndexedLog], () => 7, fakeRating);
       ({ state } = changed);
       ({ snapshot } = snapshot.next(state, noBlock, changed.touched));
       fastestChange = Math.min(fastestChange, performance.now() - startOfRound);

@@ -1,15 +1,18 @@
 import { expect } from "chai";
 import * as fc from "fast-check";
 import { type Hex, hexToBytes, keccak256 } from "viem";
+import { type ClientWeights, noWeights } from "../../../chain/registry-index/client-weights.ts";
 import { joinHistory } from "../../../chain/registry-index/history.ts";
 import { decodeLog, type IndexedLog } from "../../../chain/registry-index/logs.ts";
 import { genesisState, type RegistryState, stateFromRecords } from "../../../chain/registry-index/state.ts";
 import { applyLogs } from "../../../chain/registry-index/transition.ts";
+import { modelKeyOf } from "../../../protocol/model-key.ts";
 import {
   escrowEvent,
   FakeChain,
   type FakeEvent,
   fakeContracts,
+  fakeRating,
   jobNumber,
   joining,
   person,
@@ -27,9 +30,16 @@ async function logsOf(blocks: readonly (readonly FakeEvent[])[]): Promise<Indexe
   return logs.flatMap((log) => decodeLog(fakeContracts, log) ?? []);
 }
 
+const halfLifeBlocks = fakeRating.halfLifeSeconds / 100;
+
+/** Weights of the client of all these jobs. */
+function weighing(amount: number): ClientWeights {
+  return { total: amount, unlisted: 0, clients: [person(9)], weights: [amount] };
+}
+
 /** Each block's time is 100 times its number. */
 async function play(...blocks: readonly (readonly FakeEvent[])[]): Promise<RegistryState> {
-  return applyLogs(genesisState, await logsOf(blocks), (blockNumber) => blockNumber * 100).state;
+  return applyLogs(genesisState, await logsOf(blocks), (blockNumber) => blockNumber * 100, fakeRating).state;
 }
 
 const posted = (job: number, offeringId: number): FakeEvent =>
@@ -97,27 +107,98 @@ describe("what an event does to the state", () => {
     const state = await play(
       joining(1, 1, ["a", "b"]),
       [posted(1, 1), posted(2, 1), posted(3, 2), posted(4, 2), posted(5, 2), posted(6, 1), posted(7, 1)],
-      [completed(1, 30n, true), completed(2, 99n, false), completed(3, 7n, true)],
       [
+        completed(1, 30n, true),
+        completed(2, 99n, false),
+        completed(3, 7n, true),
         ended("JobSlashed", 4, { burnt: 1n }),
         ended("JobDeclined", 5),
         ended("JobExpired", 6),
         ended("JobCancelled", 7),
       ],
     );
-    expect(state.providers.get(provider)?.reputation).to.deep.equal(
-      new Map([
-        ["a", { completed: 1, failed: 0, earned: 30n }],
-        ["b", { completed: 1, failed: 1, earned: 7n }],
-      ]),
-    );
+    const reputation = state.providers.get(provider)?.reputation;
+    expect(reputation?.get("a")).to.deep.include({ paid: weighing(30), failed: noWeights });
+    expect(reputation?.get("b")).to.deep.include({ paid: weighing(7), failed: weighing(10) });
     expect(state.jobs.size, "jobs remembered after their end").to.equal(0);
   });
 
   it("rates a job under the model of its own record, also when the price changed since", async () => {
     const reprice = joining(1, 8, ["a"]).slice(-1);
     const state = await play(joining(1, 1, ["a"]), [posted(1, 1)], reprice, [completed(1, 5n, true)]);
-    expect(state.providers.get(provider)?.reputation.get("a")?.earned).to.equal(5n);
+    expect(state.providers.get(provider)?.reputation.get("a")?.paid.total).to.equal(5);
+  });
+
+  it("leaves a provider exactly as it was, whatever a client does to a job that it posted and walked away from", async () => {
+    const before = [joining(1, 1, ["a"]), [posted(1, 1)], [completed(1, 30n, true)]];
+    const known = (await play(...before)).providers.get(provider)?.reputation;
+    const ends: FakeEvent[][] = [
+      [],
+      [ended("JobDeclined", 2)],
+      [ended("JobExpired", 2)],
+      [ended("JobCancelRequested", 2, { respondBy: 1 }), ended("JobCancelled", 2)],
+      [ended("JobAcknowledged", 2), ended("JobExpired", 2)],
+      [completed(2, 5n, false)],
+    ];
+    for (const end of ends) {
+      const after = (await play(...before, [posted(2, 1)], end)).providers.get(provider)?.reputation;
+      expect(after).to.deep.equal(known);
+    }
+  });
+
+  it("halves what an outcome weighs with every half-life of chain time", async () => {
+    const rest = Array.from({ length: halfLifeBlocks - 1 }, () => []);
+    const state = await play(joining(1, 1, ["a"]), [posted(1, 1), posted(2, 1)], [completed(1, 30n, true)], ...rest, [
+      completed(2, 8n, true),
+    ]);
+    expect(state.providers.get(provider)?.reputation.get("a")?.paid.total).to.be.closeTo(15 + 8, 1e-9);
+  });
+
+  it("counts jobs of this process's own wallet apart from those of strangers", async () => {
+    const own = { ...fakeRating, ownClients: new Set([person(9)]) };
+    const logs = await logsOf([
+      joining(1, 1, ["a"]),
+      [posted(1, 1), posted(2, 1)],
+      [completed(1, 30n, true), ended("JobSlashed", 2, { burnt: 1n })],
+    ]);
+    const record = applyLogs(genesisState, logs, () => 5, own)
+      .state.providers.get(provider)
+      ?.reputation.get("a");
+    expect(record).to.deep.include({ paid: noWeights, failed: noWeights, ownServed: 1, ownFaults: 1 });
+  });
+
+  it("makes void at a return what spoke for a provider, and keeps what speaks against it", async () => {
+    const leaving = [registryEvent("ProviderDeactivated", { provider })];
+    const returning = [registryEvent("ProviderReactivated", { provider, generation: 2 })];
+    const before = [
+      joining(1, 1, ["a", "b"]),
+      [posted(1, 1), posted(2, 1), posted(3, 2), posted(4, 1), posted(5, 1)],
+      [completed(1, 30n, true), ended("JobSlashed", 2, { burnt: 1n }), completed(3, 30n, true)],
+      leaving,
+      returning,
+    ];
+    const returned = (await play(...before)).providers.get(provider)?.reputation;
+    expect([...(returned?.keys() ?? [])]).to.deep.equal(["a"]);
+    expect(returned?.get("a")).to.deep.include({ paid: noWeights, failed: weighing(10) });
+    const later = await play(...before, [completed(4, 9n, true), ended("JobSlashed", 5, { burnt: 1n })]);
+    const record = later.providers.get(provider)?.reputation.get("a");
+    expect(record?.paid, "a success of the earlier registration").to.deep.equal(noWeights);
+    expect(record?.failed.total, "a fault of the earlier registration").to.be.greaterThan(19);
+  });
+
+  it("remembers no more than 128 models of a provider, whatever it pays itself to serve", async () => {
+    const models = Array.from({ length: 140 }, (_, index) => `m${index}`);
+    const blocks = models.flatMap((model, index) => {
+      const offer = joining(1, index + 1, [model]).slice(-1);
+      const modelKey = modelKeyOf(model);
+      const withdrawn = registryEvent("OfferingRemoved", { provider, modelKey, offeringId: index + 1 });
+      return [[...offer, posted(index, index + 1), completed(index, 5n, true), ...(index === 0 ? [] : [withdrawn])]];
+    });
+    const reputation = (await play(joining(1, 1000, []), ...blocks)).providers.get(provider)?.reputation;
+    expect(reputation?.size).to.equal(128);
+    expect(reputation?.has("m0"), "offered still").to.equal(true);
+    expect(reputation?.has("m1"), "withdrawn longest ago").to.equal(false);
+    expect(reputation?.has("m139")).to.equal(true);
   });
 
   it("ignores an offering whose model id is not well-formed text, which no request can name", async () => {
@@ -152,11 +233,12 @@ describe("what an event does to the state", () => {
       fc.asyncProperty(fc.array(happening, { maxLength: 40 }), fc.array(fc.nat(10)), async (happenings, cuts) => {
         const market = new FakeMarket();
         const logs = await logsOf(happenings.map((each) => market.happen(each)));
-        const whole = applyLogs(genesisState, logs, (blockNumber) => blockNumber);
+        const whole = applyLogs(genesisState, logs, (blockNumber) => blockNumber, fakeRating);
         let state = genesisState;
         const rest = [...logs];
-        for (const cut of cuts) ({ state } = applyLogs(state, rest.splice(0, cut), (blockNumber) => blockNumber));
-        ({ state } = applyLogs(state, rest, (blockNumber) => blockNumber));
+        for (const cut of cuts)
+          ({ state } = applyLogs(state, rest.splice(0, cut), (blockNumber) => blockNumber, fakeRating));
+        ({ state } = applyLogs(state, rest, (blockNumber) => blockNumber, fakeRating));
         expect(plainState(state)).to.deep.equal(plainState(whole.state));
       }),
       { numRuns: 50 },
@@ -174,12 +256,12 @@ describe("what an event does to the state", () => {
         const market = new FakeMarket();
         const logs = await logsOf(happenings.map((each) => market.happen(each)));
         const timestampOf = (blockNumber: number): number => blockNumber;
-        const replayed = applyLogs(genesisState, logs.slice(0, cut), timestampOf).state;
+        const replayed = applyLogs(genesisState, logs.slice(0, cut), timestampOf, fakeRating).state;
         // What the views tell at that block: everything but reputation and open jobs.
         const viewed = [...replayed.providers.values()].map((record) => ({ ...record, reputation: new Map() }));
-        const live = applyLogs(stateFromRecords(viewed, false), logs.slice(cut), timestampOf).state;
-        expect(plainState(joinHistory(live, replayed).state)).to.deep.equal(
-          plainState(applyLogs(genesisState, logs, timestampOf).state),
+        const live = applyLogs(stateFromRecords(viewed, false), logs.slice(cut), timestampOf, fakeRating).state;
+        expect(plainState(joinHistory(live, replayed, fakeRating).state)).to.deep.equal(
+          plainState(applyLogs(genesisState, logs, timestampOf, fakeRating).state),
         );
       }),
       { numRuns: 80 },

@@ -41,6 +41,7 @@ export function testSettings(change: Partial<GatewaySettings> = {}): GatewaySett
     waitLimitMs: 5000,
     waitPollMs: 200,
     maxWaiting: 1000,
+    reputationHalfLifeSeconds: 604_800,
     deadlineSeconds: 900,
     defaultMaxOutputTokens: 1000,
     headroomRatio: 0.2,

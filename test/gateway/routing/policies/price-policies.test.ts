@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expectedCost } from "../../../../gateway/routing/expected-cost.ts";
 import { Chooser } from "../support/choose.ts";
 import { addressOf } from "../support/registry.ts";
-import { fleet } from "../support/sketches.ts";
+import { fleet, measuredOf } from "../support/sketches.ts";
 
 const offer = (inputPrice: bigint, outputPrice: bigint, completed = 0, failed = 0) => ({
   models: { "test/model": { inputPrice, outputPrice, completed, failed } },
@@ -102,6 +102,26 @@ describe("top_rep_cheapest", () => {
       (index) => [offer(9n, 9n, 19, 1), offer(1n, 1n, 19, 0), offer(1n, 1n, 20, 2)][index] ?? {},
     );
     expect(new Chooser({ name: "top_rep_cheapest", explore: 0 }, providers).first()).to.equal(addressOf(1));
+  });
+
+  it("leaves a provider that this gateway saw fail behind all others, however well the chain speaks of it", () => {
+    const providers = fleet(4, (index) => [offer(1n, 1n, 100, 0), seasoned, newcomer, poor][index] ?? {});
+    const chooser = new Chooser({ name: "top_rep_cheapest", explore: 1 }, providers);
+    chooser.statistics.measuredOf.set(addressOf(1), measuredOf({ faults: 8 }));
+    expect(chooser.ranked()).to.deep.equal([3, 2, 4].map(addressOf));
+    chooser.statistics.measuredOf.set(addressOf(3), measuredOf({ faults: 2 }));
+    expect(chooser.ranked(), "nor is it tried as a newcomer").to.deep.equal([2, 4].map(addressOf));
+  });
+
+  it("judges a request for any model by the offering that would serve it: a name for one model is none for another", () => {
+    const cheap = { inputPrice: 1n, outputPrice: 1n, contextLength: 100, completed: 100, failed: 0 };
+    const dear = { inputPrice: 2n, outputPrice: 2n, contextLength: 10_000 };
+    const providers = fleet(2, (index) =>
+      index === 0 ? { models: { a: cheap, b: dear } } : { models: { b: { ...dear, inputPrice: 3n, completed: 100 } } },
+    );
+    const chooser = new Chooser({ name: "top_rep_cheapest", explore: 0 }, providers);
+    expect(chooser.first({ modelId: undefined, inputTokens: 10, outputTokens: 10 })).to.equal(addressOf(1));
+    expect(chooser.first({ modelId: undefined, inputTokens: 1000, outputTokens: 10 })).to.equal(addressOf(2));
   });
 
   it("takes the cheapest of all when nobody is seasoned", () => {

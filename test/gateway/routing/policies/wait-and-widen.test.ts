@@ -84,6 +84,7 @@ describe("wait_and_widen", () => {
       successRatio: 1,
       samples: 1,
       recentFailures: 0,
+      faults: 0,
     });
     expect(chooser.first()).to.equal(a);
   });

@@ -1,4 +1,5 @@
 import { type Address, getAddress, pad, toHex } from "viem";
+import { noWeights } from "../../../../chain/registry-index/client-weights.ts";
 import type {
   Offer,
   OfferingRecord,
@@ -29,8 +30,16 @@ export interface OfferSketch {
   readonly inputPrice?: bigint;
   readonly outputPrice?: bigint;
   readonly contextLength?: number;
+  /** Jobs of the gateway's own wallet. */
   readonly completed?: number;
   readonly failed?: number;
+  /** In place of those: the whole record. */
+  readonly reputation?: ReputationRecord;
+}
+
+/** A record of jobs of the gateway's own wallet. */
+export function ownRecord(ownServed: number, ownFaults: number, time = 1000): ReputationRecord {
+  return { time, halfLifeSeconds: 604_800, paid: noWeights, failed: noWeights, ownServed, ownFaults };
 }
 
 export const testModel = "test/model";
@@ -49,8 +58,9 @@ export function providerRecord(sketch: ProviderSketch): ProviderRecord {
       outputPrice: offer.outputPrice ?? 200n,
       contextLength: offer.contextLength ?? 32_768,
     });
-    if (offer.completed !== undefined || offer.failed !== undefined) {
-      reputation.set(modelId, { completed: offer.completed ?? 0, failed: offer.failed ?? 0, earned: 0n });
+    if (offer.reputation !== undefined) reputation.set(modelId, offer.reputation);
+    else if (offer.completed !== undefined || offer.failed !== undefined) {
+      reputation.set(modelId, ownRecord(offer.completed ?? 0, offer.failed ?? 0, sketch.lastSeen ?? 1000));
     }
   }
   return {

@@ -24,5 +24,13 @@ export function reportOf(change: Partial<ReportedStatistics>): ReportedStatistic
 
 /** Measurements of a provider without faults but for what is said. */
 export function measuredOf(change: Partial<MeasuredStatistics>): MeasuredStatistics {
-  return { ttftMs: undefined, outputTps: undefined, successRatio: 1, samples: 10, recentFailures: 0, ...change };
+  return {
+    ttftMs: undefined,
+    outputTps: undefined,
+    successRatio: 1,
+    samples: 10,
+    recentFailures: 0,
+    faults: 0,
+    ...change,
+  };
 }
