@@ -82,6 +82,8 @@ export interface ProviderJobWire {
   readonly jobId: Hex;
   /** `posted`, `accepted`, `delivered`, `receipted`, `settling`, `settled`, `declining`, `declined`, `forfeited` or `lost`. */
   readonly status: string;
+  /** The provider's consent, once it has taken the job: a JSON answer's head, which carries it too, comes only when all is there. */
+  readonly acknowledgement?: Hex;
   /** Usage as last journaled, while the answer runs. */
   readonly usage?: Usage;
   /** Once the answer ended. */

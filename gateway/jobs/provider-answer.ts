@@ -70,10 +70,10 @@ export interface ProviderCall {
   /** Until the head of the answer. */
   readonly headTimeoutMs: number;
   /**
-   * For an answer whose head comes only when all of it is there: asked at this rhythm whether the provider still works on it. No
-   * twice in a row ends the wait.
+   * For an answer whose head comes only when all of it is there: at this rhythm the provider must show the consent by which it works
+   * on it. None that holds, twice in a row, ends the wait: a mere word binds nobody.
    */
-  readonly probe?: { readonly everyMs: number; isWorking(): Promise<boolean> };
+  readonly probe?: { readonly everyMs: number; consent(): Promise<Hex | undefined> };
   readonly idleTimeoutMs: number;
   /** For the statement, after the client has its answer. */
   readonly statementTimeoutMs: number;
@@ -84,6 +84,8 @@ export interface ProviderCall {
 }
 
 const maxRefusalBytes = 64 * 1024;
+/** Characters; a contract wallet's signature may be long. */
+const maxAcknowledgementLength = 16_384;
 
 /**
  * Sends a request to a provider and follows its answer to the end. Never rejects. The connection is cut at once when the signal is
@@ -163,9 +165,9 @@ class ProviderAnswer {
   }
 
   async #probe(failures: number): Promise<void> {
-    const isWorking = (await this.#call.probe?.isWorking().catch(() => false)) === true;
+    const consent = await this.#call.probe?.consent().catch(() => undefined);
     if (this.#over || this.#status !== 0) return;
-    if (isWorking) this.#scheduleProbe(0);
+    if (consent !== undefined && this.#hasConsent(consent)) this.#scheduleProbe(0);
     else if (failures === 0) this.#scheduleProbe(1);
     else this.#exchange?.abort("head_timeout");
   }
@@ -182,17 +184,24 @@ class ProviderAnswer {
     const statement = headers[wireHeaders.usage];
     this.#statementHeader = typeof statement === "string" ? statement : undefined;
     const acknowledgement = headers[wireHeaders.acknowledgement];
-    if (!isHex(acknowledgement) || acknowledgement.length > 16_384) {
+    if (!isHex(acknowledgement)) {
       this.#fault("no_acknowledgement");
       return;
     }
     // Not a byte of the answer is looked at before the provider has bound itself.
-    if (!this.#call.verifyAcknowledgement(acknowledgement)) {
-      this.#fault("bad_acknowledgement");
-      return;
+    if (!this.#hasConsent(acknowledgement)) this.#fault("bad_acknowledgement");
+  }
+
+  /** Whether the acknowledgement holds; the first that does is told. */
+  #hasConsent(acknowledgement: Hex): boolean {
+    if (acknowledgement.length > maxAcknowledgementLength || !this.#call.verifyAcknowledgement(acknowledgement)) {
+      return false;
     }
-    this.#acknowledged = true;
-    this.#listener.acknowledged(acknowledgement);
+    if (!this.#acknowledged) {
+      this.#acknowledged = true;
+      this.#listener.acknowledged(acknowledgement);
+    }
+    return true;
   }
 
   #onData(chunk: Buffer): boolean {

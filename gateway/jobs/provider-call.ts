@@ -73,7 +73,7 @@ export async function providerCall(
       : {
           probe: {
             everyMs: limits.ackTimeoutMs,
-            isWorking: async () => await settlement.isWorking(candidate.endpoint, jobId),
+            consent: async () => await settlement.consentOf(candidate.endpoint, jobId),
           },
         }),
     statementTimeoutMs: limits.statementTimeoutMs,

@@ -1,4 +1,4 @@
-import type { Hex } from "viem";
+import { type Hex, isHex } from "viem";
 import { encodeDelivered, decodeDelivered, type UsageStatementWire } from "../../protocol/wire.ts";
 import { isObject } from "../openai/field-types.ts";
 import type { ProviderConnections } from "../upstream/connections.ts";
@@ -10,6 +10,8 @@ import type { SignedUsage } from "./job-document.ts";
 export interface ProviderJobState {
   /** The provider's own word for the stage; bounded in length. */
   readonly status: string;
+  /** Its consent as it gives it; not checked. */
+  readonly acknowledgement: Hex | undefined;
   readonly statement: UsageStatementWire | undefined;
 }
 
@@ -54,7 +56,12 @@ export class ProviderDesk {
       if (status !== 200) return undefined;
       const json: unknown = JSON.parse(text);
       if (!isObject(json) || typeof json.status !== "string") return undefined;
-      return { status: json.status.slice(0, 64), statement: decodeDelivered(JSON.stringify(json.statement ?? null)) };
+      const { status: word, acknowledgement, statement } = json;
+      return {
+        status: word.slice(0, 64),
+        acknowledgement: isHex(acknowledgement) ? acknowledgement : undefined,
+        statement: decodeDelivered(JSON.stringify(statement ?? null)),
+      };
     } catch {
       return undefined;
     }

@@ -91,10 +91,10 @@ export class Settlement {
     this.#track(this.#agreeOnPart(record, jobId, signers));
   }
 
-  /** Whether a provider says that it has the job in hand. */
-  async isWorking(endpoint: string, jobId: Hex): Promise<boolean> {
+  /** The consent by which a provider says that it has the job in hand, not checked; undefined when it does not say so. */
+  async consentOf(endpoint: string, jobId: Hex): Promise<Hex | undefined> {
     const state = await this.#options.desk.stateOf(endpoint, jobId, probePatienceMs);
-    return state !== undefined && workingStates.has(state.status);
+    return state !== undefined && workingStates.has(state.status) ? state.acknowledgement : undefined;
   }
 
   /** One try to agree on a part; false when the provider has no statement (yet). */

@@ -15,7 +15,7 @@ import type { JobBook } from "../settlement/job-book.ts";
 import type { ProviderSigner } from "../signer.ts";
 import type { ClientSignatures } from "./client-signature.ts";
 import { type CompletionRequest, readCompletionRequest } from "./completion-request.ts";
-import { checkAuthorizationTime, checkJob } from "./decide.ts";
+import { checkAuthorizationTime, checkJob, paidOutputTokens } from "./decide.ts";
 import type { JobHeaders } from "./request-headers.ts";
 import type { SlotLease, Slots } from "./slots.ts";
 
@@ -28,6 +28,8 @@ export interface AdmittedJob {
   readonly offering: OfferingConfig;
   readonly backend: Backend;
   readonly acknowledgement: Hex;
+  /** Bound to lay down for the backend where the request sets none; undefined: none is needed. */
+  readonly maxOutputTokens: number | undefined;
   readonly lease: SlotLease;
 }
 
@@ -113,7 +115,18 @@ export class Admission {
     try {
       const acknowledgement = await this.#options.signer.acknowledge(headers.jobId, requestHash);
       const job = await this.#record(onChain, request.model, requestHash, acknowledgement);
-      return { jobId: headers.jobId, job, request, body, offering, backend, acknowledgement, lease };
+      const maxOutputTokens = paidOutputTokens(request, onChain, offering.contextLength);
+      return {
+        jobId: headers.jobId,
+        job,
+        request,
+        body,
+        offering,
+        backend,
+        acknowledgement,
+        maxOutputTokens,
+        lease,
+      };
     } catch (error) {
       lease.release();
       throw error;

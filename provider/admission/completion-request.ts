@@ -8,8 +8,10 @@ export interface CompletionRequest {
   readonly includesUsage: boolean;
   /** The request's `stream_options`, empty where it has none. */
   readonly streamOptions: Readonly<Record<string, unknown>>;
-  /** Most tokens of one answer that the request allows; undefined when it sets no bound. */
+  /** Most tokens of one choice that the request allows; undefined when it sets no bound. */
   readonly maxOutputTokens: number | undefined;
+  /** Choices that are generated and counted: `n` (or `best_of`) times the number of prompts. */
+  readonly choices: number;
   /** UTF-8 bytes of the prompt's text, for estimates. */
   readonly promptBytes: number;
 }
@@ -40,23 +42,32 @@ export function readCompletionRequest(body: Buffer): CompletionRequest {
     stream: stream === true,
     includesUsage: isRecord(options) && options.include_usage === true,
     streamOptions: isRecord(options) ? options : {},
-    maxOutputTokens: smallest(tokenBound(rest, "max_tokens"), tokenBound(rest, "max_completion_tokens")),
+    // Backends differ in which of several they follow: what the greatest allows must be paid for.
+    maxOutputTokens: greatest(outputBounds.map((name) => wholeNumber(rest, name, 0))),
+    choices: Math.max(wholeNumber(rest, "n", 1) ?? 1, wholeNumber(rest, "best_of", 1) ?? 1) * promptsIn(rest.prompt),
     promptBytes: textBytes(rest.messages) + textBytes(rest.prompt),
   };
 }
 
-function tokenBound(fields: Record<string, unknown>, name: string): number | undefined {
+const outputBounds = ["max_tokens", "max_completion_tokens", "n_predict"] as const;
+
+function wholeNumber(fields: Record<string, unknown>, name: string, least: number): number | undefined {
   const value = fields[name];
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) {
-    throw new ProviderError("invalid_request", `${name} must be a whole number of tokens`, { param: name });
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
+    throw new ProviderError("invalid_request", `${name} must be a whole number, at least ${least}`, { param: name });
   }
   return value;
 }
 
-function smallest(a: number | undefined, b: number | undefined): number | undefined {
-  if (a === undefined) return b;
-  return b === undefined ? a : Math.min(a, b);
+function greatest(values: readonly (number | undefined)[]): number | undefined {
+  const given = values.filter((value) => value !== undefined);
+  return given.length === 0 ? undefined : Math.max(...given);
+}
+
+/** A list of texts or of token lists is as many prompts; a list of numbers is one. */
+function promptsIn(prompt: unknown): number {
+  return Array.isArray(prompt) && prompt.length > 0 && typeof prompt[0] !== "number" ? prompt.length : 1;
 }
 
 /** Bytes of all `text`, `content` and bare strings inside a prompt; images and other parts are the backend's to count. */

@@ -1,5 +1,5 @@
 import type { Address, Hex } from "viem";
-import { paymentFor, type Prices } from "../../protocol/money.ts";
+import { inputTokensEstimate, paymentFor, type Prices, tokensPerPrice } from "../../protocol/money.ts";
 import { ProviderError } from "../errors.ts";
 import type { OnChainJob } from "../escrow/on-chain-job.ts";
 import type { CompletionRequest } from "./completion-request.ts";
@@ -70,6 +70,23 @@ export function checkJob(check: JobCheck): void {
 export function lowerCost(request: CompletionRequest, prices: Prices, contextLength: number): bigint {
   return paymentFor(prices, {
     inputTokens: Math.min(Math.floor(request.promptBytes / mostBytesPerToken), contextLength),
-    outputTokens: Math.min(request.maxOutputTokens ?? 1, contextLength),
+    outputTokens: Math.min(request.maxOutputTokens ?? 1, contextLength) * request.choices,
   });
+}
+
+/**
+ * Most tokens of one choice that the job's largest payment covers beside its prompt, for a request that sets no bound itself: the
+ * backend would write until its context is full, and what is not paid for is lost. undefined when the payment covers a full context.
+ */
+export function paidOutputTokens(
+  request: CompletionRequest,
+  { maxPayment, prices }: Pick<OnChainJob, "maxPayment" | "prices">,
+  contextLength: number,
+): number | undefined {
+  if (request.maxOutputTokens !== undefined || prices.outputPrice === 0n) return undefined;
+  const inputTokens = Math.min(inputTokensEstimate(request.promptBytes), contextLength * request.choices);
+  const left = maxPayment * tokensPerPrice - BigInt(inputTokens) * prices.inputPrice;
+  const perChoice = left / prices.outputPrice / BigInt(request.choices);
+  if (perChoice >= BigInt(contextLength)) return undefined;
+  return perChoice < 1n ? 1 : Number(perChoice);
 }

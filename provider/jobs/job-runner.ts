@@ -222,7 +222,7 @@ class Run {
 
   async #open(limitMs: number | undefined) {
     const { clock } = this.#options;
-    const { request, offering, body, backend } = this.#admitted;
+    const { request, offering, body, backend, maxOutputTokens } = this.#admitted;
     const cancel =
       limitMs === undefined ? () => undefined : clock.after(limitMs, () => this.#abort.abort("first_byte_timeout"));
     try {
@@ -233,7 +233,7 @@ class Run {
         "accept-encoding": "identity",
         [wireHeaders.requestId]: this.#target.requestId,
       };
-      const sent = backendBody(body, request, offering.backendModel);
+      const sent = backendBody(body, request, { model: offering.backendModel, maxOutputTokens });
       return await openAnswer(backend, { path: this.#target.path, body: sent, headers }, this.#abort);
     } finally {
       cancel();

@@ -1,4 +1,4 @@
-import { type Dispatcher, Pool } from "undici";
+import { Client, type Dispatcher, errors, Pool } from "undici";
 import type { BackendConfig } from "./backend-config.ts";
 
 /** One request to a backend. */
@@ -17,11 +17,17 @@ export interface BackendCall {
 
 /** Keep-alive below the 5 s after which common servers close an idle connection: else a request meets a closing socket. */
 const keepAliveMs = 4_000;
-const connectTimeoutMs = 5_000;
+const clientOptions = {
+  pipelining: 1,
+  keepAliveTimeout: keepAliveMs,
+  keepAliveMaxTimeout: 60_000,
+  connect: { timeout: 5_000 },
+} as const;
 
 /** The pooled connections to one backend. */
 export class BackendConnection {
   readonly config: BackendConfig;
+  readonly #origin: string;
   readonly #pool: Pool;
   readonly #basePath: string;
 
@@ -29,22 +35,35 @@ export class BackendConnection {
     this.config = config;
     const url = new URL(config.url);
     this.#basePath = url.pathname === "/" ? "" : url.pathname;
-    this.#pool = new Pool(url.origin, {
-      connections: null,
-      pipelining: 1,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: 60_000,
-      connect: { timeout: connectTimeoutMs },
-    });
+    this.#origin = url.origin;
+    this.#pool = new Pool(url.origin, { connections: null, ...clientOptions });
   }
 
   /**
    * Sends a request. Only our own headers go out: nothing of a gateway's request reaches the backend but the body. The caller must
    * read or destroy the body. Rejects with undici's errors; redirects are not followed.
+   *
+   * A backend may close an idle connection in the moment in which a request is put on it. A kept connection that ends before a byte
+   * of the answer's head says that, and the request is sent once more on a connection of its own.
    */
   async call(call: BackendCall): Promise<Dispatcher.ResponseData> {
+    try {
+      return await this.#send(this.#pool, call);
+    } catch (error) {
+      if (!wasStale(error) || call.signal.aborted) throw error;
+    }
+    const fresh = new Client(this.#origin, clientOptions);
+    try {
+      return await this.#send(fresh, call);
+    } finally {
+      // Ends with the answer's body, not before.
+      void fresh.close();
+    }
+  }
+
+  async #send(dispatcher: Dispatcher, call: BackendCall): Promise<Dispatcher.ResponseData> {
     const key = this.config.apiKey?.reveal();
-    return await this.#pool.request({
+    return await dispatcher.request({
       method: call.method,
       path: `${this.#basePath}${call.path}`,
       headers: { ...call.headers, ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
@@ -78,6 +97,11 @@ const unreachable: ReadonlySet<string> = new Set([
   "ETIMEDOUT",
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
+
+/** Whether a connection that had served an earlier call was closed under this one: undici tells what was read from it. */
+function wasStale(error: unknown): boolean {
+  return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0;
+}
 
 /** Tells the failures of a call apart by their codes. */
 export function backendFailure(error: unknown): BackendFailure {

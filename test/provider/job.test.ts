@@ -85,6 +85,14 @@ describe("a job at a provider node", () => {
       expect((await jobAtProvider(node, job)).payment).to.equal(String(paid.payment));
     });
 
+    it("is bounded by what its payment covers when the request sets no bound", async () => {
+      backend.use(goodStream(words));
+      const job = await market.client.post(node.address, { maxPayment: 600n });
+      await readStream(await market.client.request(node.url, job, stream));
+      const sent = JSON.parse(backend.completions().at(-1)?.body ?? "{}") as { max_tokens?: number };
+      expect(sent.max_tokens).to.be.within(90, 100);
+    });
+
     it("is acknowledged, with a signature that binds provider, job and request, before the backend has said anything", async () => {
       const release = Promise.withResolvers<void>();
       backend.use([hold(release.promise), ...goodStream(words)]);

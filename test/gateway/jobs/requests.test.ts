@@ -380,6 +380,16 @@ describe("a request", () => {
       expect(asked).to.be.greaterThan(3);
     });
 
+    it("does not wait for a JSON answer of a provider that says it works but has not signed for the job", async () => {
+      place = await startTestGateway({ providers: [() => [hang], goodAnswer], settings: { ackTimeoutMs: 40 } });
+      const [first] = place.providers;
+      if (first === undefined) throw new Error("no provider");
+      first.statementOf = async (jobId) => await first.state(jobId, { inputTokens: 1, outputTokens: 1 }, bodyHash(""));
+      first.showsConsent = false;
+      const response = await chat(plain, { "x-stainless-timeout": "5" });
+      expect(response.headers.get("x-t4t-provider")).to.equal(place.providers[1]?.address);
+    });
+
     it("does not wait for a JSON answer of a provider that no longer knows of the job", async () => {
       place = await startTestGateway({ providers: [() => [hang], goodAnswer], settings: { ackTimeoutMs: 40 } });
       const response = await chat(plain);

@@ -51,6 +51,8 @@ export interface ScriptedProvider {
   statementOf: ((jobId: Hex) => Promise<string | undefined>) | undefined;
   /** False: receipts are taken, but no transaction follows. */
   settles: boolean;
+  /** False: when asked for a job it names its stage without having signed for it. */
+  showsConsent: boolean;
   /** A signed usage statement, as JSON text. */
   state(jobId: Hex, usage: Usage, responseHash: Hex): Promise<string>;
   close(): Promise<void>;
@@ -96,18 +98,29 @@ export async function startScriptedProvider(options: ScriptedProviderOptions): P
       request,
       body: JSON.parse(request.body) as Record<string, unknown>,
       index,
-      acknowledge: async () =>
-        await account.signTypedData(
-          acknowledgementTypedData(domain, { jobId, provider: account.address, requestHash: bodyHash(request.body) }),
-        ),
+      acknowledge: async () => await acknowledge(jobId, request),
       state: async (usage, responseHash) => await state(jobId, usage, responseHash),
     });
+  }
+
+  async function acknowledge(jobId: Hex, request: ReceivedRequest): Promise<Hex> {
+    const message = { jobId, provider: account.address, requestHash: bodyHash(request.body) };
+    return await account.signTypedData(acknowledgementTypedData(domain, message));
   }
 
   async function statement(jobId: Hex): Promise<Script> {
     const text = await provider.statementOf?.(jobId);
     if (text === undefined) return jsonAnswer(404, { error: { code: "job_not_found", message: "unknown" } });
-    return jsonAnswer(200, { jobId, status: "delivered", statement: JSON.parse(text) as unknown, partial: true });
+    const request = completions.find(({ headers }) => headers[wireHeaders.jobId] === jobId);
+    const acknowledgement =
+      request === undefined || !provider.showsConsent ? undefined : await acknowledge(jobId, request);
+    return jsonAnswer(200, {
+      jobId,
+      status: "delivered",
+      acknowledgement,
+      statement: JSON.parse(text) as unknown,
+      partial: true,
+    });
   }
 
   async function receipt(jobId: Hex, text: string): Promise<Script> {
@@ -132,6 +145,7 @@ export async function startScriptedProvider(options: ScriptedProviderOptions): P
     receipts,
     statementOf: undefined,
     settles: true,
+    showsConsent: true,
     state,
     close: async () => await upstream.close(),
   };

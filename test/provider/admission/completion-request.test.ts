@@ -15,6 +15,7 @@ describe("readCompletionRequest", () => {
       includesUsage: true,
       streamOptions: { include_usage: true, x: 1 },
       maxOutputTokens: 9,
+      choices: 1,
       promptBytes: 6,
     });
   });
@@ -34,9 +35,17 @@ describe("readCompletionRequest", () => {
     expect(read({ model: "m", prompt: [[1, 2, 3]] }).promptBytes).to.equal(0);
   });
 
-  it("takes the smaller of two bounds, and none where none is set", () => {
-    expect(read({ model: "m", max_tokens: 5, max_completion_tokens: 3 }).maxOutputTokens).to.equal(3);
+  it("takes the greatest of several bounds, as backends differ in which they follow, and none where none is set", () => {
+    expect(read({ model: "m", max_tokens: 5, max_completion_tokens: 3 }).maxOutputTokens).to.equal(5);
+    expect(read({ model: "m", max_tokens: 1, n_predict: 100_000 }).maxOutputTokens).to.equal(100_000);
     expect(read({ model: "m", max_tokens: null }).maxOutputTokens).to.equal(undefined);
+  });
+
+  it("counts every choice that is generated", () => {
+    expect(read({ model: "m", messages: [], n: 3 }).choices).to.equal(3);
+    expect(read({ model: "m", prompt: ["a", "b"], n: 2, best_of: 4 }).choices).to.equal(8);
+    expect(read({ model: "m", prompt: [1, 2, 3] }).choices).to.equal(1);
+    expect(read({ model: "m", prompt: [[1, 2], [3]] }).choices).to.equal(2);
   });
 
   it("refuses with 400 and the field's name what money or routing would trip over", () => {
@@ -50,6 +59,9 @@ describe("readCompletionRequest", () => {
       [{ model: "m", max_tokens: -1 }, "max_tokens"],
       [{ model: "m", max_tokens: 1.5 }, "max_tokens"],
       [{ model: "m", max_completion_tokens: "9" }, "max_completion_tokens"],
+      [{ model: "m", n_predict: -1 }, "n_predict"],
+      [{ model: "m", n: 0 }, "n"],
+      [{ model: "m", best_of: 1.5 }, "best_of"],
     ];
     for (const [value, param] of bad) {
       try {

@@ -2,7 +2,13 @@ import { expect } from "chai";
 import * as fc from "fast-check";
 import type { Address } from "viem";
 import type { CompletionRequest } from "../../../provider/admission/completion-request.ts";
-import { checkAuthorizationTime, checkJob, type JobCheck, lowerCost } from "../../../provider/admission/decide.ts";
+import {
+  checkAuthorizationTime,
+  checkJob,
+  type JobCheck,
+  lowerCost,
+  paidOutputTokens,
+} from "../../../provider/admission/decide.ts";
 import { ProviderError } from "../../../provider/errors.ts";
 import type { OnChainJob } from "../../../provider/escrow/on-chain-job.ts";
 import { modelKeyOf } from "../../../protocol/model-key.ts";
@@ -19,6 +25,7 @@ const request: CompletionRequest = {
   includesUsage: true,
   streamOptions: {},
   maxOutputTokens: 100,
+  choices: 1,
   promptBytes: 400,
 };
 
@@ -100,6 +107,14 @@ describe("checkJob", () => {
     expect(codeOf(() => checkJob(withJob({ maxPayment: 650n })))).to.equal(undefined);
   });
 
+  it("refuses a largest payment that covers max_tokens of one choice where several are asked for", () => {
+    const three = { ...request, choices: 3 };
+    expect(codeOf(() => checkJob({ ...withJob({ maxPayment: 1_000n }), request: three }))).to.equal(
+      "insufficient_payment",
+    );
+    expect(codeOf(() => checkJob({ ...withJob({ maxPayment: 1_850n }), request: three }))).to.equal(undefined);
+  });
+
   it("never refuses the payment of a gateway that sizes its escrow by the shared formula", () => {
     fc.assert(
       fc.property(
@@ -122,6 +137,24 @@ describe("checkJob", () => {
         },
       ),
     );
+  });
+});
+
+describe("the output that a payment covers", () => {
+  const unbounded = { ...request, maxOutputTokens: undefined };
+
+  it("is what is left beside the prompt, for each choice, and at least one token", () => {
+    // 400 bytes are about 100 tokens at 2 wei, a token of output costs 6.
+    expect(paidOutputTokens(unbounded, { maxPayment: 800n, prices }, 4096)).to.equal(100);
+    expect(paidOutputTokens({ ...unbounded, choices: 4 }, { maxPayment: 800n, prices }, 4096)).to.equal(25);
+    expect(paidOutputTokens(unbounded, { maxPayment: 10n, prices }, 4096)).to.equal(1);
+  });
+
+  it("is no bound of ours where the request has one, the context is shorter, or output is free", () => {
+    expect(paidOutputTokens(request, { maxPayment: 800n, prices }, 4096)).to.equal(undefined);
+    expect(paidOutputTokens(unbounded, { maxPayment: 10n ** 9n, prices }, 4096)).to.equal(undefined);
+    const free = { inputPrice: 1n, outputPrice: 0n };
+    expect(paidOutputTokens(unbounded, { maxPayment: 1n, prices: free }, 4096)).to.equal(undefined);
   });
 });
 

@@ -56,14 +56,14 @@ describe("setMembers", () => {
 });
 
 describe("backendBody", () => {
-  const bodyOf = (value: object, model = "m"): unknown => {
+  const bodyOf = (value: object, model = "m", maxOutputTokens?: number): unknown => {
     const body = Buffer.from(JSON.stringify(value));
-    return JSON.parse(backendBody(body, readCompletionRequest(body), model).toString()) as unknown;
+    return JSON.parse(backendBody(body, readCompletionRequest(body), { model, maxOutputTokens }).toString()) as unknown;
   };
 
   it("is the gateway's own bytes when nothing needs to change", () => {
     const body = Buffer.from('{ "model":"m","stream":true,"stream_options":{"include_usage":true} }');
-    expect(backendBody(body, readCompletionRequest(body), "m")).to.equal(body);
+    expect(backendBody(body, readCompletionRequest(body), { model: "m", maxOutputTokens: undefined })).to.equal(body);
   });
 
   it("asks a stream for its usage and keeps the other options, as what is not metered cannot be paid", () => {
@@ -78,6 +78,11 @@ describe("backendBody", () => {
       stream_options: { a: 1, include_usage: true },
     });
     expect(bodyOf({ model: "m" })).to.deep.equal({ model: "m" });
+  });
+
+  it("bounds the output where it is told to, also where the client wrote null", () => {
+    expect(bodyOf({ model: "m", max_tokens: null }, "m", 7)).to.deep.equal({ model: "m", max_tokens: 7 });
+    expect(bodyOf({ model: "m" }, "m", 7)).to.deep.equal({ model: "m", max_tokens: 7 });
   });
 
   it("names the model as the backend does", () => {
