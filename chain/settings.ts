@@ -35,7 +35,13 @@ export const chainSettingsShape = {
   /** Most that is ever bid, in wei per gas. */
   T4T_MAX_FEE_PER_GAS: amountSetting().optional(),
   T4T_DATA_DIR: textSetting().default("data"),
+  /** Ended jobs and transactions are kept so long in the journal; 0 = for ever. */
+  T4T_JOURNAL_DAYS: integerSetting({ min: 0, max: 36_500 }).default(30),
 } as const;
+
+const dayMs = 86_400_000;
+/** More than the 7 days that the registry's unbonding allows a job to last. */
+const leastJournalDays = 8;
 
 /** What the chain variables say, before files are read. */
 export type ChainVariables = Settings<typeof chainSettingsShape>;
@@ -60,6 +66,8 @@ export interface ChainSettings {
   readonly feeBumpMs: number;
   readonly maxFeePerGas: bigint | undefined;
   readonly dataDir: string;
+  /** How long ended rows of the journal are kept; 0 = for ever. */
+  readonly journalKeepMs: number;
   readonly target: ChainTarget;
   readonly privateKey: Hex;
 }
@@ -92,6 +100,11 @@ export function checkChainVariables(variables: ChainVariables): readonly Setting
       variable: "T4T_PRIVATE_KEY_FILE",
       message: "is not set; name a file (mode 0600) that holds the key, or set T4T_PRIVATE_KEY",
     });
+  if (variables.T4T_JOURNAL_DAYS > 0 && variables.T4T_JOURNAL_DAYS < leastJournalDays)
+    faults.push({
+      variable: "T4T_JOURNAL_DAYS",
+      message: `must be 0 (for ever) or at least ${leastJournalDays}: a job that runs on chain for days must not be forgotten before it ends`,
+    });
   if (keys === 2)
     faults.push({ variable: "T4T_PRIVATE_KEY", message: "is set together with T4T_PRIVATE_KEY_FILE; set one of them" });
   return faults;
@@ -117,6 +130,7 @@ export async function loadChainSettings(variables: ChainVariables): Promise<Chai
     feeBumpMs: variables.T4T_FEE_BUMP_SECONDS * 1000,
     maxFeePerGas: variables.T4T_MAX_FEE_PER_GAS,
     dataDir: variables.T4T_DATA_DIR,
+    journalKeepMs: variables.T4T_JOURNAL_DAYS * dayMs,
     target,
     privateKey,
   });

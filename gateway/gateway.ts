@@ -10,6 +10,7 @@ import { listenError } from "../protocol/listen-fault.ts";
 import type { MessageDomain } from "../protocol/messages.ts";
 import { accountFromKey } from "../protocol/signing.ts";
 import type { Journal } from "../store/journal.ts";
+import { JournalPruner } from "../store/journal-pruner.ts";
 import { openSqliteJournal } from "../store/sqlite-journal.ts";
 import { CapacityLines } from "./capacity/capacity-lines.ts";
 import { type ChainPort, GatewayChain, type GatewayChainOptions } from "./chain/gateway-chain.ts";
@@ -88,6 +89,7 @@ export class Gateway {
   #janitor: Janitor | undefined;
   #server: HttpServer | undefined;
   #metricsServer: HttpServer | undefined;
+  readonly #pruner: JournalPruner;
   #context: RequestContext | undefined;
   #closing: Promise<void> | undefined;
   #fatal: string | undefined;
@@ -160,6 +162,13 @@ export class Gateway {
         );
       },
     });
+    this.#pruner = new JournalPruner({
+      journal,
+      clock,
+      keepMs: settings.chain.journalKeepMs,
+      onPruned: (rows) => logger.info({ rows }, "old rows were taken out of the journal"),
+      onError: (error) => this.#fault("journal", error),
+    });
     this.#follower = this.#openFollower();
     this.#metrics = this.#openMetrics();
   }
@@ -220,6 +229,7 @@ export class Gateway {
     const { settings, clock, random, logger, openChain } = this.#parts;
     const restored = await this.#store.restore();
     if (restored > 0) logger.info({ jobs: restored }, "jobs of an earlier process are taken up");
+    this.#pruner.start();
     await recallFaults(this.#journal, this.#statistics, clock.now());
     this.#server = await startHttpServer({
       host: settings.host,
@@ -488,6 +498,7 @@ export class Gateway {
 
   /** Stops everything at once, whatever was started. */
   async #release(): Promise<void> {
+    await this.#pruner.stop();
     await this.#janitor?.stop();
     this.#follower?.close();
     this.#service.drain();

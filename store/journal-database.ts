@@ -132,6 +132,30 @@ export function journalOperations(database: DatabaseSync): JournalOperations {
         limit,
       ).map(jobOf),
 
+    prune: (before, limit) => {
+      const jobs = changes(
+        `DELETE FROM jobs WHERE (collection, id) IN (
+          SELECT collection, id FROM jobs WHERE is_open = 0 AND updated_at < ? ORDER BY updated_at LIMIT ?)`,
+        Math.round(before),
+        limit,
+      );
+      const left = limit - jobs;
+      if (left === 0) return jobs;
+      return (
+        jobs +
+        changes(
+          `DELETE FROM transaction_intents WHERE intent_key IN (
+            SELECT intent_key FROM transaction_intents
+              WHERE status IN ('success', 'reverted', 'abandoned') AND updated_at < ?
+                AND updated_at < COALESCE((SELECT MIN(created_at) FROM jobs WHERE is_open = 1), ?)
+              ORDER BY updated_at LIMIT ?)`,
+          Math.round(before),
+          Math.round(before),
+          left,
+        )
+      );
+    },
+
     getValue: (key) => {
       const content = one("SELECT content FROM named_values WHERE name = ?", key)?.content;
       return content === undefined ? undefined : text(content);

@@ -44,6 +44,12 @@ export interface Journal {
   /** Newest first, for pages. `before` is an `updatedAt` bound in ms. */
   recentJobs(collection: JobCollection, limit: number, before?: number): Promise<readonly JobRow[]>;
 
+  /**
+   * Takes out at most `limit` rows that were last written before a time (Unix ms), oldest first: jobs that are not open, and final
+   * intents older than every open job, as an open job may still ask for its own. Returns how many.
+   */
+  prune(before: number, limit: number): Promise<number>;
+
   /** Small durable values such as cursors and counters. */
   getValue(key: string): Promise<string | undefined>;
   setValue(key: string, value: string): Promise<void>;

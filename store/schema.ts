@@ -37,4 +37,9 @@ export const migrations: readonly (readonly string[])[] = [
     "CREATE TABLE named_values (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE counters (name TEXT NOT NULL PRIMARY KEY, current BIGINT NOT NULL)",
   ],
+  // Pruning goes by age.
+  [
+    "CREATE INDEX transaction_intents_by_age ON transaction_intents (updated_at)",
+    "CREATE INDEX jobs_by_age_alone ON jobs (is_open, updated_at)",
+  ],
 ];

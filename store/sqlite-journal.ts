@@ -133,6 +133,7 @@ function journalOf(path: string, worker: Worker): Journal {
     openJobs: (collection) => ask("openJobs", [collection]) as ReturnType<Journal["openJobs"]>,
     recentJobs: (collection, limit, before) =>
       ask("recentJobs", [collection, limit, before]) as ReturnType<Journal["recentJobs"]>,
+    prune: (before, limit) => ask("prune", [before, limit]) as Promise<number>,
     getValue: (key) => ask("getValue", [key]) as Promise<string | undefined>,
     setValue: (key, value) => ask("setValue", [key, value]) as Promise<void>,
     nextCounter: (key) => ask("nextCounter", [key]) as Promise<bigint>,

@@ -294,7 +294,8 @@ export class EscrowCalls {
 }
 
 function postOutcome(outcome: TransactionOutcome, candidates: readonly Address[], jobId: Hex): PostOutcome {
-  if (outcome.status === "abandoned") return { kind: "abandoned", message: outcome.message, undecided: outcome.undecided };
+  if (outcome.status === "abandoned")
+    return { kind: "abandoned", message: outcome.message, undecided: outcome.undecided };
   if (outcome.status === "success") {
     const posted = parseEventLogs({ abi: jobEscrowAbi, eventName: "JobPosted", logs: outcome.receipt.logs }).find(
       (log) => log.args.jobId === jobId,

@@ -7,6 +7,7 @@ import { WrongChainError } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import { listenError } from "../../protocol/listen-fault.ts";
 import type { Journal } from "../../store/journal.ts";
+import { JournalPruner } from "../../store/journal-pruner.ts";
 import { openSqliteJournal } from "../../store/sqlite-journal.ts";
 import { Admission } from "../admission/admission.ts";
 import { clientSignatures } from "../admission/client-signature.ts";
@@ -62,6 +63,7 @@ const lastClaimsMs = 15_000;
 export class ProviderNode {
   readonly #parts: NodeParts;
   readonly #journal: Journal;
+  readonly #pruner: JournalPruner;
   readonly #chain: ChainConnection;
   readonly #book: JobBook;
   readonly #live = new LiveJobs();
@@ -86,6 +88,13 @@ export class ProviderNode {
     this.#chain = chain;
     const { clock } = parts;
     this.#book = new JobBook(journal, clock);
+    this.#pruner = new JournalPruner({
+      journal,
+      clock,
+      keepMs: parts.settings.chain.journalKeepMs,
+      onPruned: (rows) => this.#log.info("old rows were taken out of the journal", { rows }),
+      onError: (error) => this.#log.fault("journal", error),
+    });
     const { crashPoint } = parts;
     if (crashPoint !== undefined) this.#book.onChange((job) => crashPoint(`job-${job.stage}`, job.jobId));
     this.#backends = new Backends({
@@ -186,6 +195,7 @@ export class ProviderNode {
     const { settings, environment, clock } = this.#parts;
     const log = this.#log;
     await this.#book.load();
+    this.#pruner.start();
     this.#endpoints = await openEndpointsStore({
       source: settings.endpoints,
       environment,
@@ -455,6 +465,7 @@ export class ProviderNode {
 
   async #release(): Promise<void> {
     this.#isClosing = true;
+    await this.#pruner.stop();
     this.#cancelBringUp();
     this.#endpoints?.close();
     this.#services?.status.close();

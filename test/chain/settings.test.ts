@@ -59,6 +59,14 @@ describe("the chain's settings", () => {
     expect(settings.wsUrl, "a WebSocket RPC wakes as well").to.equal("wss://node.test");
   });
 
+  it("keep the journal for a month, for ever at 0, and never shorter than a job may last on chain", async () => {
+    expect((await load(least)).journalKeepMs).to.equal(30 * 86_400_000);
+    expect((await load({ ...least, T4T_JOURNAL_DAYS: "0" })).journalKeepMs).to.equal(0);
+    expect((await faults({ ...least, T4T_JOURNAL_DAYS: "7" })).map(({ variable }) => variable)).to.deep.equal([
+      "T4T_JOURNAL_DAYS",
+    ]);
+  });
+
   it("name the variable whose file is missing or damaged", async () => {
     const file = join(directory, "deployment.json");
     const environment = { T4T_RPC_URL: "http://x", T4T_PRIVATE_KEY: key, T4T_DEPLOYMENT_FILE: file };

@@ -130,6 +130,44 @@ describe("the SQLite journal", () => {
     ]);
   });
 
+  it("forgets what ended long ago, oldest first and a few at a time, and nothing that is open or younger", async () => {
+    for (const [id, open, updatedAt] of [
+      ["old", false, 100],
+      ["older", false, 50],
+      ["young", false, 900],
+      ["old but open", true, 10],
+    ] as const) {
+      await journal.putJob(jobRow({ id, open, updatedAt, createdAt: 5 }));
+    }
+    expect(await journal.prune(500, 1)).to.equal(1);
+    expect(await journal.job("gateway", "older")).to.equal(undefined);
+    expect(await journal.prune(500, 10)).to.equal(1);
+    expect((await journal.recentJobs("gateway", 10)).map(({ id }) => id)).to.deep.equal(["young", "old but open"]);
+  });
+
+  it("forgets final intents, but none that is under way or that an open job may still ask for", async () => {
+    for (const [key, status, updatedAt] of [
+      ["success", "success", 100],
+      ["reverted", "reverted", 110],
+      ["abandoned", "abandoned", 120],
+      ["sent", "sent", 100],
+      ["given up", "given_up", 100],
+      ["of an open job", "success", 310],
+      ["young", "success", 900],
+    ] as const) {
+      await journal.insertTransaction(transactionRow({ key, status, updatedAt }));
+    }
+    await journal.putJob(jobRow({ id: "open", open: true, createdAt: 300, updatedAt: 301 }));
+    expect(await journal.prune(500, 2)).to.equal(2);
+    expect(await journal.prune(500, 2)).to.equal(1);
+    expect(await journal.prune(500, 2)).to.equal(0);
+    for (const key of ["sent", "given up", "of an open job", "young"])
+      expect((await journal.transaction(key))?.key, key).to.equal(key);
+    await journal.putJob(jobRow({ id: "open", open: false, createdAt: 300, updatedAt: 600 }));
+    expect(await journal.prune(500, 10)).to.equal(1);
+    expect(await journal.transaction("of an open job")).to.equal(undefined);
+  });
+
   it("counts without gaps or repeats under concurrency and across a restart, so that client nonces are never reused", async () => {
     const counts = await Promise.all(Array.from({ length: 200 }, () => journal.nextCounter("nonce")));
     expect(counts).to.deep.equal(Array.from({ length: 200 }, (_, index) => BigInt(index + 1)));

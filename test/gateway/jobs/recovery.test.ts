@@ -1,12 +1,15 @@
 import { expect } from "chai";
+import { systemClock } from "../../../chain/system-clock.ts";
 import { bodyHash } from "../../../protocol/body-hash.ts";
 import { chunk, hang, head, reset } from "../../support/scripted-upstream.ts";
 import { chunkData, frame, goodJson } from "../../support/upstream-scripts.ts";
+import { jobRow } from "../../support/journal-rows.ts";
 import { until } from "../../support/until.ts";
 import type { JobDocument } from "../../../gateway/jobs/job-document.ts";
 import { FakeChain } from "../support/fake-chain.ts";
 import { MemoryJournal } from "../support/memory-journal.ts";
 import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
+import { testSettings } from "../support/test-settings.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
 
 const body = { model: scriptedModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 50 };
@@ -220,6 +223,28 @@ describe("what is left of a job that went wrong", () => {
     await until("it is known", () => documents(left)[0]?.attempts[0]?.state === "settled", 20_000);
     expect(documents(left)[0]?.attempts[0]?.payment).to.equal("10");
     await next.close();
+  });
+
+  it("is forgotten when it ended longer ago than the operator wants to know of it", async () => {
+    const journal = new MemoryJournal();
+    const clock = {
+      ...systemClock,
+      // The first round comes after a minute.
+      after: (delayMs: number, callback: () => void) => systemClock.after(delayMs === 60_000 ? 0 : delayMs, callback),
+    };
+    const day = 86_400_000;
+    for (const [id, days] of [
+      ["young", 8],
+      ["old", 10],
+    ] as const) {
+      await journal.putJob(
+        jobRow({ id, open: false, document: JSON.stringify({ attempts: [] }), updatedAt: Date.now() - days * day }),
+      );
+    }
+    const { chain } = testSettings();
+    place = await startTestGateway({ journal, clock, settings: { chain: { ...chain, journalKeepMs: 9 * day } } });
+    await until("the old one is forgotten", () => !journal.jobs.has("old"));
+    expect([...journal.jobs.keys()]).to.deep.equal(["young"]);
   });
 
   it("fails the request, and posts nothing, when the journal cannot be written", async () => {

@@ -55,6 +55,12 @@ export class MemoryJournal implements Journal {
       .slice(0, limit);
   }
 
+  async prune(before: number, limit: number): Promise<number> {
+    const old = [...this.jobs.values()].filter(({ open, updatedAt }) => !open && updatedAt < before).slice(0, limit);
+    for (const { id } of old) this.jobs.delete(id);
+    return old.length;
+  }
+
   async getValue(key: string): Promise<string | undefined> {
     return this.values.get(key);
   }

@@ -23,6 +23,7 @@ export function testSettings(change: Partial<GatewaySettings> = {}): GatewaySett
       feeBumpMs: 30_000,
       maxFeePerGas: undefined,
       dataDir: "unused",
+      journalKeepMs: 0,
       target: testTarget,
       privateKey: walletKey,
     },
