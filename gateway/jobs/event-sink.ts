@@ -2,7 +2,10 @@ import { SseSplitter } from "../../protocol/sse.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import type { JobRecord } from "./job-record.ts";
 
-/** Takes the answer of a job of the job API: its pieces become events, readers come and go as they like. */
+/**
+ * Takes the answer of a job of the job API: its pieces become events, readers come and go as they like. While one reads, the answer
+ * comes no faster than it reads; one that stops reading is cut off by the route, and then waited for no more.
+ */
 export class EventSink implements AnswerSink {
   readonly chunkId = undefined;
   readonly #record: JobRecord;
@@ -24,11 +27,11 @@ export class EventSink implements AnswerSink {
     for (const { data } of this.#splitter.push(bytes)) {
       if (data !== undefined && data !== "[DONE]") this.#record.events.addChunk(data.replaceAll("\n", " "));
     }
-    return true;
+    return !this.#record.events.isBehind;
   }
 
   onDrain(callback: () => void): void {
-    callback();
+    this.#record.events.onCaughtUp(callback);
   }
 
   end(): void {

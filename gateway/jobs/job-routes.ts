@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../protocol/clock.ts";
 import { T4tError } from "../../protocol/errors.ts";
-import { formatSseComment, sseContentType } from "../../protocol/sse.ts";
+import { formatSse, formatSseComment, sseContentType } from "../../protocol/sse.ts";
 import type { Journal } from "../../store/journal.ts";
 import { requireJson } from "../http/browser-guard.ts";
 import type { HttpExchange } from "../http/http-server.ts";
@@ -19,7 +19,7 @@ import { memberOf, skipSpace } from "../openai/json-spans.ts";
 import { readWishes } from "../openai/request-headers.ts";
 import { EventSink } from "./event-sink.ts";
 import type { JobDocument } from "./job-document.ts";
-import type { JobEvents } from "./job-events.ts";
+import { droppedEvent, type JobEvents } from "./job-events.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { JobService } from "./job-service.ts";
 import type { JobStore } from "./job-store.ts";
@@ -159,17 +159,14 @@ class EventWriter {
 
   async run(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
+    const reader = this.#events.join(this.#after);
     const pump = (): void => {
       if (this.#response.destroyed) {
         resolve();
         return;
       }
-      for (const event of this.#events.after(this.#after)) {
-        if (this.#response.writableNeedDrain) break;
-        this.#after = event.id;
-        this.#lastWrite = this.#options.clock.monotonic();
-        this.#response.write(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
-      }
+      this.#pump();
+      reader.reached(this.#after);
       if (this.#events.closed && this.#after >= this.#events.lastId) resolve();
     };
     const stopListening = this.#events.onChange(pump);
@@ -182,8 +179,27 @@ class EventWriter {
     } finally {
       cancel();
       stopListening();
+      reader.leave();
       this.#response.off("drain", pump);
       this.#response.end();
+    }
+  }
+
+  /** Writes what the connection takes. */
+  #pump(): void {
+    const dropped = this.#events.droppedAfter(this.#after);
+    let isTold = dropped === undefined;
+    for (const event of this.#events.after(this.#after)) {
+      if (this.#response.writableNeedDrain) return;
+      if (!isTold && dropped !== undefined && event.id > dropped.upTo) {
+        isTold = true;
+        this.#response.write(
+          formatSse({ event: droppedEvent, data: JSON.stringify({ type: droppedEvent, ...dropped }) }),
+        );
+      }
+      this.#after = event.id;
+      this.#lastWrite = this.#options.clock.monotonic();
+      this.#response.write(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
     }
   }
 

@@ -1,7 +1,8 @@
+import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
 import { type SseFrame, SseSplitter } from "../../../protocol/sse.ts";
-import { hang, hold } from "../../support/scripted-upstream.ts";
-import { goodJson, oddStreams, scriptedText } from "../../support/upstream-scripts.ts";
+import { chunk, end, hang, head, hold } from "../../support/scripted-upstream.ts";
+import { chunkData, frame, goodJson, oddStreams, scriptedText } from "../../support/upstream-scripts.ts";
 import { until } from "../../support/until.ts";
 import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
@@ -90,6 +91,78 @@ describe("the job API", () => {
       again.map(({ raw }) => raw.toString()),
       "a job that is over is replayed whole",
     ).to.deep.equal(all.map(({ raw }) => raw.toString()));
+  });
+
+  describe("with an answer longer than what is kept of one", () => {
+    const piece = frame(chunkData({ content: "x".repeat(10_000) }));
+    const pieces = 3000;
+    const last = chunkData({}, "stop", { usage: { prompt_tokens: 9, completion_tokens: 20 } });
+    const flood = acknowledged([
+      head(200, { "content-type": "text/event-stream" }),
+      ...Array.from({ length: pieces / 100 }, () => chunk(piece.repeat(100))),
+      chunk(frame(last) + frame("[DONE]")),
+      end,
+    ]);
+    const long = { request: { ...request, stream: true }, stream: true };
+
+    it("comes at the pace of a reader that is slow, which loses none of it", async () => {
+      place = await startTestGateway({
+        providers: [flood],
+        settings: { idleTimeoutMs: 20_000, clientStallMs: 20_000 },
+      });
+      const response = await post(long);
+      const reader = response.body?.getReader();
+      const parts = [(await reader?.read())?.value ?? new Uint8Array()];
+      const sent = await place.providers[0]?.upstream.request(0);
+      let isPlayed = false;
+      void sent?.played.then(() => {
+        isPlayed = true;
+      });
+      // Turns enough to send all of it, were it not for the reader.
+      for (let turn = 0; turn < 1000; turn += 1) await setImmediate();
+      expect(isPlayed, "the provider waits for the reader").to.equal(false);
+      for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) parts.push(read.value);
+      const frames = new SseSplitter().push(Buffer.concat(parts));
+      expect(frames.filter(({ event }) => event === "chunk")).to.have.length(pieces + 1);
+      expect(frames.filter(({ event }) => event === "chunks_dropped")).to.have.length(0);
+      expect(frames.at(-1)?.event).to.equal("settled");
+    });
+
+    it("tells a reader that comes late how much of it is gone, in its place", async () => {
+      place = await startTestGateway({ providers: [flood] });
+      const { id } = (await (await post({ request: { ...request, stream: true } })).json()) as Job;
+      await until("it is settled", async () => ((await (await get(`/${id}`)).json()) as Job).status === "settled");
+      const frames = await framesOf(await get(`/${id}/events`));
+      const names = frames.map(({ event }) => event);
+      expect(names.filter((name, index) => name !== names[index - 1])).to.deep.equal([
+        "selecting_provider",
+        "provider_selected",
+        "posting_job",
+        "job_posted",
+        "provider_acked",
+        "chunks_dropped",
+        "chunk",
+        "delivered",
+        "settled",
+      ]);
+      const notice = frames.find(({ event }) => event === "chunks_dropped");
+      const { count, upTo } = JSON.parse(notice?.data ?? "{}") as { count: number; upTo: number };
+      const kept = frames.filter(({ event }) => event === "chunk");
+      expect(count + kept.length).to.equal(pieces + 1);
+      expect(kept[0]?.raw.toString()).to.match(new RegExp(`^id: ${upTo + 1}\n`));
+      expect(notice?.hasControlFields, "it is no event of the job").to.equal(false);
+    });
+
+    it("goes on without a reader that has stopped reading", async () => {
+      place = await startTestGateway({
+        providers: [flood],
+        settings: { clientStallMs: 200, keepAliveMs: 50, idleTimeoutMs: 20_000 },
+      });
+      const response = await post(long);
+      const id = response.headers.get("x-t4t-job-id") ?? "";
+      await until("it is settled", async () => ((await (await get(`/${id}`)).json()) as Job).status === "settled");
+      await response.body?.cancel().catch(() => undefined);
+    });
   });
 
   it("finds a request of the OpenAI routes by the id in its answer, without the answer itself", async () => {
