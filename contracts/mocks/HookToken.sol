@@ -4,12 +4,13 @@ pragma solidity ^0.8.28;
 import {TestToken} from "./TestToken.sol";
 
 /// @title HookToken
-/// @notice A token that calls the receiver of a transfer, and that can turn hostile: return false, return nothing of use, block, pause.
+/// @notice A token that calls who sends and who receives, and that can turn hostile: say false, say nothing at all, block, pause.
 contract HookToken is TestToken {
     enum Mood {
         Honest,
         ReturnsFalse,
-        Paused
+        Paused,
+        SaysNothing
     }
 
     error TokenPaused();
@@ -31,17 +32,29 @@ contract HookToken is TestToken {
     function transfer(address to, uint256 value) public override returns (bool) {
         if (mood == Mood.ReturnsFalse) return false;
         super.transfer(to, value);
-        if (to.code.length != 0) {
-            // solhint-disable-next-line avoid-low-level-calls
-            (bool ignored,) = to.call(abi.encodeWithSignature("tokensReceived(uint256)", value));
-            ignored;
-        }
-        return true;
+        _tell(to, "tokensReceived(uint256)", value);
+        return _answer();
     }
 
     function transferFrom(address from, address to, uint256 value) public override returns (bool) {
         if (mood == Mood.ReturnsFalse) return false;
-        return super.transferFrom(from, to, value);
+        _tell(from, "tokensToSend(uint256)", value);
+        super.transferFrom(from, to, value);
+        return _answer();
+    }
+
+    function _tell(address account, string memory hook, uint256 value) private {
+        if (account.code.length == 0) return;
+        // solhint-disable-next-line avoid-low-level-calls
+        (bool ignored,) = account.call(abi.encodeWithSignature(hook, value));
+        ignored;
+    }
+
+    function _answer() private view returns (bool) {
+        if (mood != Mood.SaysNothing) return true;
+        assembly {
+            return(0, 0)
+        }
     }
 
     function _update(address from, address to, uint256 value) internal override {

@@ -6,7 +6,7 @@ import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IJobEscrow} from "../interfaces/IJobEscrow.sol";
 
 /// @title HostileClient
-/// @notice A contract as a client: takes money out again while it is being paid, and signs as an ERC-1271 wallet in hostile ways.
+/// @notice A contract as a client that signs as an ERC-1271 wallet in hostile ways.
 contract HostileClient {
     enum Wallet {
         Accepts,
@@ -20,7 +20,6 @@ contract HostileClient {
     IJobEscrow private immutable ESCROW;
 
     Wallet public wallet;
-    uint256 public again;
 
     constructor(IJobEscrow escrow) {
         ESCROW = escrow;
@@ -37,18 +36,6 @@ contract HostileClient {
 
     function postJob(address provider, IJobEscrow.JobTerms calldata terms) external {
         ESCROW.postJob(provider, terms);
-    }
-
-    /// @notice Withdraws, and `times` again from within the token's transfer.
-    function drain(uint256 amount, uint256 times) external {
-        again = times;
-        ESCROW.withdraw(amount, address(this));
-    }
-
-    function tokensReceived(uint256 amount) external {
-        if (again == 0) return;
-        --again;
-        ESCROW.withdraw(amount, address(this));
     }
 
     function isValidSignature(bytes32, bytes calldata) external view returns (bytes4) {

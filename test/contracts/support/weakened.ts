@@ -5,99 +5,27 @@ import path from "node:path";
 import type { InterfaceAbi } from "ethers";
 import hre from "hardhat";
 import type { JobEscrow, ProviderRegistry } from "../../../types/index.ts";
-import { ethers } from "./chain.ts";
+import { ethers, networkHelpers } from "./chain.ts";
 import { deployMarket, type Market, type MarketOptions } from "./market.ts";
-
-/** A protection taken out of the source: where, what, and what stands there instead. */
-interface Weakness {
-  readonly file: string;
-  readonly text: string;
-  readonly instead: string;
-}
-
-const ESCROW = "contracts/JobEscrow.sol";
-const REGISTRY = "contracts/ProviderRegistry.sol";
-const SIGNATURES = "contracts/libraries/Signatures.sol";
+import { type Patch, type Weakness, weakenedFiles, weaknesses } from "./weaknesses.ts";
 
 /**
- * Each takes one protection away. They touch different functions, so that those of one contract can be compiled together in one
- * weakened contract: an attack on one of them says nothing of the others.
+ * One pair of contracts has all weaknesses, each asleep until its bit is set in a slot that nothing else uses: so that one run of the
+ * compiler serves every attack, and each meets a contract that lacks what it is about and nothing else.
  */
-const weaknesses: readonly Weakness[] = [
-  // Reentrancy: pays first, without a guard.
-  {
-    file: ESCROW,
-    text: "function withdraw(uint256 amount, address to) external nonReentrant {",
-    instead: "function withdraw(uint256 amount, address to) external {",
-  },
-  {
-    file: ESCROW,
-    text: "        row.account = row.account.debit(amount);\n        emit Withdrawn(account, to, amount);\n        TOKEN.safeTransfer(to, amount);",
-    instead:
-      "        TOKEN.transfer(to, amount);\n        unchecked { row.account = Account.wrap(Account.unwrap(row.account) - (amount > row.account.free() ? row.account.free() : amount)); }\n        emit Withdrawn(account, to, amount);",
-  },
-  // Credits what was sent, not what arrived, and does not look at what the token says.
-  {
-    file: ESCROW,
-    text: "TOKEN.safeTransferFrom(msg.sender, address(this), amount);",
-    instead: "TOKEN.transferFrom(msg.sender, address(this), amount);",
-  },
-  {
-    file: ESCROW,
-    text: "uint256 received = TOKEN.balanceOf(address(this)) - before;",
-    instead: "uint256 received = amount; before;",
-  },
-  // A permit that somebody else used is an error.
-  {
-    file: ESCROW,
-    text: "try IERC20Permit(address(TOKEN)).permit(msg.sender, address(this), amount, permitDeadline, v, r, s) {} catch {}",
-    instead: "IERC20Permit(address(TOKEN)).permit(msg.sender, address(this), amount, permitDeadline, v, r, s);",
-  },
-  // A slot for nothing.
-  {
-    file: ESCROW,
-    text: "if (maxPayment < MIN_PAYMENT) revert PaymentBelowMinimum(maxPayment, MIN_PAYMENT);",
-    instead: "",
-  },
-  // A cancellation without waiting for an answer.
-  { file: ESCROW, text: "if (block.timestamp < until) revert ResponseWindowOpen(jobId, until);", instead: "" },
-  // One bad item stops a batch.
-  {
-    file: ESCROW,
-    text: "emit ExpirySkipped(jobId, _statusOf(job), state.deadline());\n                continue;",
-    instead: "revert JobNotFound(jobId);",
-  },
-  // A slash without consent.
-  { file: ESCROW, text: "            revert InvalidAcknowledgement(jobId);\n", instead: "" },
-  // Any s, and a wallet with all the gas.
-  {
-    file: SIGNATURES,
-    text: "(signer,,) = ECDSA.tryRecoverCalldata(digest, signature);",
-    instead:
-      "signer = signature.length < 65 ? address(0) : ecrecover(digest, uint8(signature[64]), bytes32(signature[0:32]), bytes32(signature[32:64]));",
-  },
-  { file: SIGNATURES, text: "uint256 walletGas = WALLET_GAS;", instead: "uint256 walletGas = gasleft();" },
-  // No cap, any price, and stake that leaves is safe.
-  { file: REGISTRY, text: "if (uint256(state.openJobs()) + count > cap) return (Refusal.AtCapacity, 0);", instead: "" },
-  {
-    file: REGISTRY,
-    text: "if (offering.inputPrice() > maxInputPrice || offering.outputPrice() > maxOutputPrice) {",
-    instead: "if (false) {",
-  },
-  {
-    file: REGISTRY,
-    text: "uint128 fromUnbonding = collateral - fromStake < unbonding ? collateral - fromStake : unbonding;",
-    instead: "uint128 fromUnbonding = 0;",
-  },
-];
+const SLOT = `0x${Buffer.from("weakness").toString("hex")}`;
 
-/** A market whose contracts lack the protections above. */
-export async function weakenedMarket(options: MarketOptions = {}): Promise<Market> {
+/** A market whose contracts have some weaknesses. */
+export async function weakenedMarket(names: readonly Weakness[], options: MarketOptions = {}): Promise<Market> {
   const { registry, escrow } = compileWeakened();
+  const all = Object.keys(weaknesses);
+  const mask = names.reduce((bits, name) => bits | (1n << BigInt(all.indexOf(name))), 0n);
   const deploy = async (name: "ProviderRegistry" | "JobEscrow", bytecode: string, args: readonly unknown[]) => {
     const { abi } = await hre.artifacts.readArtifact(name);
     const factory = await ethers.getContractFactory(abi as unknown as InterfaceAbi[], bytecode);
-    return await factory.deploy(...args);
+    const contract = await factory.deploy(...args);
+    await networkHelpers.setStorageAt(await contract.getAddress(), SLOT, mask);
+    return contract;
   };
   return await deployMarket({
     ...options,
@@ -118,32 +46,45 @@ function compileWeakened(): Bytecodes {
   return compiled;
 }
 
+/** The source of a file with all weaknesses in it. */
+function weakenedSource(file: string, source: string): string {
+  let content = source;
+  for (const [index, patches] of Object.values<readonly Patch[]>(weaknesses).entries()) {
+    for (const { text, instead } of patches.filter((patch) => patch.file === file)) {
+      if (content.split(text).length !== 2) throw new Error(`${file} does not contain exactly once: ${text}`);
+      content = content.replace(text, () => instead.replaceAll("@weak", `isWeak(${index})`));
+    }
+  }
+  const folder = path.posix.dirname(file);
+  content = content.replaceAll(/from "(\.[^"]*)"/g, (_, relative: string) => {
+    const target = path.posix.join(folder, relative);
+    return `from "${target === weakenedFiles.signatures ? `weakened/${target}` : target}"`;
+  });
+  return `${content}
+function isWeak(uint256 weakness) view returns (bool weak) {
+    assembly {
+        weak := and(1, shr(weakness, sload(${SLOT})))
+    }
+}
+`;
+}
+
 /** One run of the compiler, without its optimizer; the result is kept until a source changes. */
 function compile(): Bytecodes {
   const { root } = hre.config.paths;
   const read = (file: string): string => readFileSync(path.join(root, file), "utf8");
-  const sources: Record<string, { content: string }> = {};
-  for (const file of [ESCROW, REGISTRY, SIGNATURES]) {
-    let content = read(file);
-    for (const { text, instead } of weaknesses.filter((weakness) => weakness.file === file)) {
-      if (content.split(text).length !== 2) throw new Error(`${file} does not contain exactly once: ${text}`);
-      content = content.replace(text, () => instead);
-    }
-    const folder = path.posix.dirname(file);
-    content = content.replaceAll(/from "(\.[^"]*)"/g, (_, relative: string) => {
-      const target = path.posix.join(folder, relative);
-      return `from "${target === SIGNATURES ? `weakened/${SIGNATURES}` : target}"`;
-    });
-    sources[`weakened/${file}`] = { content };
-  }
+  const sources = Object.fromEntries(
+    Object.values(weakenedFiles).map((file) => [`weakened/${file}`, { content: weakenedSource(file, read(file)) }]),
+  );
+  const { escrow, registry } = weakenedFiles;
   const input = JSON.stringify({
     language: "Solidity",
     sources,
     settings: {
       evmVersion: "cancun",
       outputSelection: {
-        [`weakened/${ESCROW}`]: { JobEscrow: ["evm.bytecode.object"] },
-        [`weakened/${REGISTRY}`]: { ProviderRegistry: ["evm.bytecode.object"] },
+        [`weakened/${escrow}`]: { JobEscrow: ["evm.bytecode.object"] },
+        [`weakened/${registry}`]: { ProviderRegistry: ["evm.bytecode.object"] },
       },
     },
   });
@@ -165,7 +106,7 @@ function compile(): Bytecodes {
   if (errors.length > 0) throw new Error(errors.map(({ formattedMessage }) => formattedMessage).join("\n"));
   const bytecodeOf = (file: string, name: string): string =>
     `0x${output.contracts[`weakened/${file}`]?.[name]?.evm.bytecode.object ?? ""}`;
-  const result = { registry: bytecodeOf(REGISTRY, "ProviderRegistry"), escrow: bytecodeOf(ESCROW, "JobEscrow") };
+  const result = { registry: bytecodeOf(registry, "ProviderRegistry"), escrow: bytecodeOf(escrow, "JobEscrow") };
   mkdirSync(cache, { recursive: true });
   writeFileSync(kept, JSON.stringify(result));
   return result;

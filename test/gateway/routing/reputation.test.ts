@@ -109,6 +109,14 @@ describe("a provider's standing", () => {
     expect(standingOf(reputationOf(undefined, prices, 0))).to.equal("newcomer");
   });
 
+  it("cannot be bought by paying oneself, as it could where payments were simply added up", () => {
+    for (const clients of [1, 3, 9]) {
+      const farmer = paidBy(Array.from({ length: clients }, () => 1_000_000));
+      expect(standing({ paid: farmer }), `${clients} clients`).to.equal("newcomer");
+      expect(standingOf({ served: farmer.total, faults: 0, ownFaults: 0 }), "added up").to.equal("seasoned");
+    }
+  });
+
   it("is lost by a higher price: a name earned cheaply says nothing of dear jobs", () => {
     const paid = tenClients(2);
     const dear = { inputPrice: 5_000n, outputPrice: 5_000n };
