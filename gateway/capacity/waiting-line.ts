@@ -141,4 +141,4 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
 }
 
 /** Refusals after which one pass gives up: a line of a thousand different needs must not stop the process. */
-const maxAskedPerPass = 64;
+const maxAskedPerPass = 16;

@@ -8,6 +8,7 @@ import { blackHole } from "./scenarios/c-black-hole.ts";
 import { ringShares } from "./scenarios/d-ring-shares.ts";
 import { faultyFleet } from "./scenarios/e-faulty-fleet.ts";
 import { burst } from "./scenarios/f-burst.ts";
+import { room } from "./scenarios/g-room.ts";
 import type { Scenario, ScenarioReport } from "./scenarios/scenario.ts";
 
 const scenarios: Readonly<Record<string, Scenario>> = {
@@ -17,6 +18,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   d: ringShares,
   e: faultyFleet,
   f: burst,
+  g: room,
 };
 
 const usage = `npm run sim -- [--scenario a,b,...|all] [--seeds N] [--scale F] [--json] [--write DIR]
@@ -26,6 +28,7 @@ Runs the real routing policies against simulated backends.
 
   --scenario           a: maximum against mean   b: two equal machines   c: a provider that fails fast
                        d: shares on the ring     e: degraded, over-stated, older status   f: a burst with the line
+                       g: scenario a with less and more room
   --seeds              paired seeds, default 10
   --scale              shortens every run, e.g. 0.1 for a quick look; the figures in docs/routing are with 1
   --json               last line of standard output: one JSON object
@@ -101,13 +104,18 @@ function print(report: ScenarioReport): void {
   }
 }
 
+/** Six digits say more than the intervals do. */
+function rounded(_key: string, value: unknown): unknown {
+  return typeof value === "number" ? Number(value.toPrecision(6)) : value;
+}
+
 async function write(report: ScenarioReport, folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   for (const chart of report.charts) await writeFile(join(folder, chart.file), drawChart(chart));
   const { scenario, title, seeds, checks, figures, tables } = report;
   await writeFile(
     join(folder, `${scenario}.json`),
-    `${JSON.stringify({ scenario, title, seeds, checks, figures }, null, 1)}\n`,
+    `${JSON.stringify({ scenario, title, seeds, checks, figures }, rounded, 1)}\n`,
   );
   await writeFile(join(folder, `${scenario}.txt`), `${tables.join("\n\n")}\n`);
 }

@@ -8,6 +8,8 @@ export interface Window {
   arrived: number;
   completed: number;
   failures: number;
+  /** Attempts beyond the first. */
+  retries: number;
   cachedTokens: number;
   prefixTokens: number;
 }
@@ -20,7 +22,6 @@ export class RunRecorder {
   readonly ttftOf = new Map<Address, number[]>();
   readonly failureCauses = new Map<string, number>();
   readonly faults = new Map<Address, number>();
-  retries = 0;
   waits = 0;
 
   /** @param ends Ends of the windows, ms; a request belongs to the window of its arrival. */
@@ -32,6 +33,7 @@ export class RunRecorder {
       arrived: 0,
       completed: 0,
       failures: 0,
+      retries: 0,
       cachedTokens: 0,
       prefixTokens: 0,
     }));
@@ -64,8 +66,13 @@ export class RunRecorder {
     this.failureCauses.set(cause, (this.failureCauses.get(cause) ?? 0) + 1);
   }
 
-  retried(): void {
-    this.retries += 1;
+  retried(request: TraceRequest): void {
+    this.#windowOf(request).retries += 1;
+  }
+
+  /** Attempts beyond the first, of all requests. */
+  get retries(): number {
+    return this.windows.reduce((sum, window) => sum + window.retries, 0);
   }
 
   waited(): void {

@@ -1,8 +1,10 @@
 import type { Address } from "viem";
 import type { Random } from "../../../protocol/clock.ts";
+import { type Take, type Waiter, WaitingLine } from "../../../gateway/capacity/waiting-line.ts";
 import { select } from "../../../gateway/routing/select.ts";
 import { RoutingStatistics } from "../../../gateway/routing/statistics/routing-statistics.ts";
 import type { Candidate, LiveStatistics, Policy, Selection } from "../../../gateway/routing/types.ts";
+import { waitingNeeds } from "../../../gateway/routing/waiting-needs.ts";
 import type { Simulator } from "../engine/simulator.ts";
 import { type Backend, simModel } from "./backend.ts";
 import type { SimChain } from "./chain.ts";
@@ -16,10 +18,8 @@ export interface GatewayConfig {
   readonly clientTimeoutMs: number;
   /** Attempts after which a request fails. */
   readonly maxAttempts: number;
-  /** How often those in line are asked again, beside the wakes by freed slots. */
+  /** How often the line is asked again, beside the wakes by freed slots and by waits that open another provider. */
   readonly pollMs: number;
-  /** Requests in line that one wake asks, from the head. */
-  readonly askedPerWake: number;
   /** Whether requests carry their session as affinity key. */
   readonly affinity: boolean;
   /** Whether outcomes are kept from selection, as in a gateway that counts streams only. */
@@ -35,7 +35,7 @@ interface Running {
   abort: (() => void) | undefined;
 }
 
-/** One gateway: the real selection and statistics, a first-in-first-out line, retries along the ranking, client time-outs. */
+/** One gateway: the real selection, statistics and waiting line, retries along the ranking, client time-outs. */
 export class SimGateway {
   readonly statistics: RoutingStatistics;
   readonly #config: GatewayConfig;
@@ -48,8 +48,9 @@ export class SimGateway {
   readonly #roundTripMs: (backend: Backend) => number;
   /** The statistics as selection sees them. */
   readonly #known: LiveStatistics;
-  readonly #line: Running[] = [];
+  readonly #line = new WaitingLine<readonly Candidate[]>();
   #polling = false;
+  #recheckAt = Number.POSITIVE_INFINITY;
 
   constructor(
     config: GatewayConfig,
@@ -78,7 +79,7 @@ export class SimGateway {
   /** A request arrives from its client. */
   arrive(request: TraceRequest): void {
     const running: Running = { request, tried: new Set(), attempts: 0, over: false, abort: undefined };
-    this.#simulator.after(this.#config.clientTimeoutMs, () => {
+    this.#simulator.at(request.atMs + this.#config.clientTimeoutMs, () => {
       if (running.over) return;
       running.abort?.();
       this.#fail(running, "client_timeout");
@@ -97,19 +98,40 @@ export class SimGateway {
     this.#recorder.failed(running.request, cause);
   }
 
-  /** Selects and goes; joins the line when it must wait. False when it waits. */
-  #choose(running: Running): boolean {
-    const selection = this.#select(running);
-    if (selection.verdict === "ready") {
-      this.#attempt(running, selection.ranked);
-      return true;
+  /** Selects and goes, or joins the line when it must wait. */
+  #choose(running: Running): void {
+    const { session, id } = running.request;
+    const waiter: Waiter<readonly Candidate[]> = {
+      sequence: id,
+      needs: waitingNeeds(this.#policy, { affinityKey: this.#keyOf(session), tried: running.tried }, 0),
+      take: () => this.#take(running),
+      settle: (take) => {
+        running.abort = undefined;
+        if (take.kind === "granted") this.#attempt(running, take.grant);
+        else this.#fail(running, "nobody_left");
+      },
+    };
+    const take = this.#line.tryFirst(waiter);
+    if (take.kind !== "busy") {
+      waiter.settle(take);
+      return;
     }
-    // All that are left were tried: after waiting, those may be asked again.
-    running.tried.clear();
     this.#recorder.waited();
-    this.#line.push(running);
+    running.abort = () => this.#line.leave(waiter);
+    this.#line.join(waiter);
+    this.#planRecheck(take.recheckMs);
     this.#poll();
-    return false;
+  }
+
+  #take(running: Running): Take<readonly Candidate[]> {
+    const { verdict, ranked, recheckMs } = this.#select(running);
+    if (verdict === "ready") return { kind: "granted", grant: ranked };
+    if (verdict === "none") return { kind: "none" };
+    return recheckMs === undefined ? { kind: "busy" } : { kind: "busy", recheckMs };
+  }
+
+  #keyOf(session: number): string | undefined {
+    return this.#config.affinity ? `session-${session}` : undefined;
   }
 
   #select(running: Running): Selection {
@@ -120,7 +142,7 @@ export class SimGateway {
         modelId: simModel,
         inputTokens: request.inputTokens,
         outputTokens: request.outputTokens,
-        affinityKey: this.#config.affinity ? `session-${request.session}` : undefined,
+        affinityKey: this.#keyOf(request.session),
         routingText: `session-${request.session}`,
         elapsedMs: this.#simulator.now() - request.atMs,
         tried,
@@ -144,8 +166,7 @@ export class SimGateway {
       return;
     }
     running.attempts += 1;
-    if (running.attempts > 1) this.#recorder.retried();
-    running.tried.add(candidate.provider);
+    if (running.attempts > 1) this.#recorder.retried(running.request);
     const backend = this.#backends.get(candidate.provider) as Backend;
     const oneWayMs = this.#roundTripMs(backend) / 2;
     const lease = this.statistics.acquire(
@@ -190,6 +211,7 @@ export class SimGateway {
         },
         failed: () => {
           this.#simulator.after(oneWayMs, () => {
+            running.tried.add(candidate.provider);
             release("fault");
             this.#recorder.faulted(candidate.provider);
             goOn();
@@ -214,22 +236,23 @@ export class SimGateway {
     });
   }
 
-  /** Asks those at the head of the line again; who still waits keeps its place. */
+  /** Offers what may have come free to the line, from its head on. */
   #wake(): void {
-    const line = this.#line;
-    let index = 0;
-    let asked = 0;
-    while (index < line.length && asked < this.#config.askedPerWake) {
-      const running = line[index] as Running;
-      const selection = running.over ? undefined : this.#select(running);
-      if (selection !== undefined) asked += 1;
-      if (selection?.verdict === "busy" || selection?.verdict === "none") {
-        index += 1;
-        continue;
-      }
-      line.splice(index, 1);
-      if (selection !== undefined) this.#attempt(running, selection.ranked);
-    }
+    this.#line.pump();
+    this.#planRecheck(this.#line.recheckMs);
+  }
+
+  #planRecheck(recheckMs: number | undefined): void {
+    if (recheckMs === undefined) return;
+    const at = this.#simulator.now() + Math.max(1, recheckMs);
+    if (at >= this.#recheckAt) return;
+    this.#recheckAt = at;
+    this.#simulator.at(at, () => {
+      // An earlier look was planned since, and has planned the next one.
+      if (this.#recheckAt !== at) return;
+      this.#recheckAt = Number.POSITIVE_INFINITY;
+      this.#wake();
+    });
   }
 
   #poll(): void {
@@ -237,8 +260,9 @@ export class SimGateway {
     this.#polling = true;
     this.#simulator.after(this.#config.pollMs, () => {
       this.#polling = false;
-      this.#wake();
-      if (this.#line.length > 0) this.#poll();
+      this.#line.pump(true);
+      this.#planRecheck(this.#line.recheckMs);
+      if (this.#line.size > 0) this.#poll();
     });
   }
 }

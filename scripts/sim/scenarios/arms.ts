@@ -29,6 +29,7 @@ export interface WindowFigures {
   readonly ttftP99: number;
   readonly reuse: number;
   readonly failures: number;
+  readonly retries: number;
 }
 
 /** Figures of an arm over all seeds, seed by seed. */
@@ -72,6 +73,7 @@ function runFigures(config: RunConfig, seed: number): RunFigures {
       ttftP99: percentile(window.ttftMs, 0.99),
       reuse: window.cachedTokens / window.prefixTokens,
       failures: window.failures,
+      retries: window.retries,
     })),
   };
 }
@@ -116,6 +118,43 @@ export function armTables(arms: readonly ArmFigures[]): string[] {
   return [absolute, relative];
 }
 
+/** A percentile of each step with what it leaves out: `p99 (failures, retries)`, means over the seeds. */
+export function stepTable(
+  arms: readonly ArmFigures[],
+  metric: "ttftP50" | "ttftP99",
+  rates: readonly number[],
+): string {
+  const cell = (arm: ArmFigures, step: number): string => {
+    const [value, failures, retries] = ([metric, "failures", "retries"] as const).map((one) =>
+      windowEstimate(arm, step, one).mean.toFixed(0),
+    );
+    return `${value} (${failures}, ${retries})`;
+  };
+  return tableOf(
+    [`${metric} ms (failures, retries)`, ...arms.map(({ name }) => name)],
+    rates.map((rate, step) => [`${rate}/s`, ...arms.map((arm) => cell(arm, step))]),
+  );
+}
+
+/** Reuse of each step, means over the seeds. */
+export function reuseTable(arms: readonly ArmFigures[], rates: readonly number[]): string {
+  return tableOf(
+    ["reuse", ...arms.map(({ name }) => name)],
+    rates.map((rate, step) => [`${rate}/s`, ...arms.map((arm) => shown(windowEstimate(arm, step, "reuse"), 2))]),
+  );
+}
+
+/** Change of one arm against another, seed by seed, percent of the other. */
+export function armChange(arm: ArmFigures, base: ArmFigures, metric: Metric): Estimate {
+  return pairedChange(seedValues(arm, metric), seedValues(base, metric));
+}
+
+/** The greatest excess of one arm over another among the seeds; at most 0 when no seed has more. */
+export function worstExcess(arm: ArmFigures, base: ArmFigures, metric: Metric): number {
+  const other = seedValues(base, metric);
+  return Math.max(...seedValues(arm, metric).map((value, seed) => value - (other[seed] ?? Number.NaN)));
+}
+
 /** The figures of all arms for JSON. */
 export function armJson(arms: readonly ArmFigures[]): Record<string, unknown> {
   const [base] = arms;
@@ -124,6 +163,7 @@ export function armJson(arms: readonly ArmFigures[]): Record<string, unknown> {
       arm.name,
       Object.fromEntries([
         ...metrics.map(([metric]) => [metric, estimateOf(seedValues(arm, metric))] as const),
+        ["bySeed", Object.fromEntries(metrics.map(([metric]) => [metric, seedValues(arm, metric)]))] as const,
         ...(base === undefined || arm === base
           ? []
           : [

@@ -27,7 +27,7 @@ function configOf(policy: PolicyConfig | (() => Policy), perSecond: number, opti
       // One request in 20 s never overlaps: the case in which a deterministic choice never spreads.
       ...(perSecond < 0.1 ? { regular: true } : {}),
     },
-    gateway: { clientTimeoutMs: 60_000, maxAttempts: 1000, pollMs: 100, askedPerWake: 4, affinity: false },
+    gateway: { clientTimeoutMs: 60_000, maxAttempts: 1000, pollMs: 5000, affinity: false },
     roundTripMs: () => 2,
     blockMs: 1000,
     heartbeatMs: 1000,

@@ -27,8 +27,7 @@ function configOf(arm: Arm, perSecond: number, options: ScenarioOptions): RunCon
     gateway: {
       clientTimeoutMs: 60_000,
       maxAttempts: 1000,
-      pollMs: 100,
-      askedPerWake: 4,
+      pollMs: 5000,
       affinity: false,
       ignoresOutcomes: arm.ignoresOutcomes,
     },

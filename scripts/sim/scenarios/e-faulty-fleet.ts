@@ -62,7 +62,7 @@ function configOf(policy: PolicyConfig, fault: Fault, options: ScenarioOptions):
       prefixTokens: 2400,
       maxOutputTokens: 200,
     },
-    gateway: { clientTimeoutMs: 30_000, maxAttempts: 1000, pollMs: 100, askedPerWake: 4, affinity: true },
+    gateway: { clientTimeoutMs: 30_000, maxAttempts: 1000, pollMs: 5000, affinity: true },
     roundTripMs: () => 2,
     blockMs: 1000,
     heartbeatMs: 1000,

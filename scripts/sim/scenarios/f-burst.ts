@@ -24,7 +24,7 @@ function configOf(policy: PolicyConfig, clientTimeoutMs: number, options: Scenar
     policy,
     backends: equalBackends(4, { slots: 4, sharedPrefill: options.sharedPrefill }),
     load: { steps, sessions: 40, regions: 1, inputTokens: 1000, prefixTokens: 800, maxOutputTokens: 200 },
-    gateway: { clientTimeoutMs, maxAttempts: 1000, pollMs: 100, askedPerWake: 4, affinity: true },
+    gateway: { clientTimeoutMs, maxAttempts: 1000, pollMs: 5000, affinity: true },
     roundTripMs: () => 2,
     blockMs: 1000,
     heartbeatMs: 1000,

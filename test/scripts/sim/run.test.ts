@@ -17,7 +17,7 @@ const config: RunConfig = {
   policy: { name: "pulsar_wait_and_widen" },
   backends: equalBackends(3),
   load,
-  gateway: { clientTimeoutMs: 30_000, maxAttempts: 100, pollMs: 100, askedPerWake: 4, affinity: true },
+  gateway: { clientTimeoutMs: 30_000, maxAttempts: 100, pollMs: 5000, affinity: true },
   roundTripMs: () => 10,
   blockMs: 1000,
   heartbeatMs: 1000,
