@@ -280,6 +280,7 @@ export class Gateway {
       settlement: this.#settlement,
       chainTime: chain.time,
       terms: () => services.terms,
+      maxSlashFee: this.#parts.settings.maxSlashFee,
       clock: this.#parts.clock,
       intervalMs: this.#parts.janitorMs,
       providerNow: (provider) => {

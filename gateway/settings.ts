@@ -67,6 +67,8 @@ export const gatewaySettingsShape = {
   T4T_MAX_ESCROW_PER_JOB: amountSetting().optional(),
   /** Free balance that the escrow account is filled up to from the wallet when a job cannot be funded; unset: never. */
   T4T_ESCROW_TARGET_BALANCE: amountSetting().optional(),
+  /** Wei per gas up to which a provider that signed for a job and vanished is slashed; 0: never, its job is cancelled at once. */
+  T4T_SLASH_MAX_FEE_PER_GAS: amountSetting().optional(),
 
   T4T_ALLOW_PRIVATE_ENDPOINTS: booleanSetting().default(false),
   T4T_CONNECT_TIMEOUT_SECONDS: numberSetting({ min: 0.05, max: 300 }).default(5),
@@ -109,6 +111,7 @@ export interface GatewaySettings {
   readonly unsignedLimitRatio: number;
   readonly maxEscrowPerJob: bigint | undefined;
   readonly escrowTarget: bigint | undefined;
+  readonly maxSlashFee: bigint | undefined;
   readonly allowPrivateEndpoints: boolean;
   readonly connectTimeoutMs: number;
   readonly ackTimeoutMs: number;
@@ -192,6 +195,7 @@ export async function readGatewaySettings(environment: Environment): Promise<Gat
     unsignedLimitRatio: variables.T4T_UNSIGNED_LIMIT_RATIO,
     maxEscrowPerJob: variables.T4T_MAX_ESCROW_PER_JOB,
     escrowTarget: variables.T4T_ESCROW_TARGET_BALANCE,
+    maxSlashFee: variables.T4T_SLASH_MAX_FEE_PER_GAS,
     allowPrivateEndpoints: variables.T4T_ALLOW_PRIVATE_ENDPOINTS,
     connectTimeoutMs: variables.T4T_CONNECT_TIMEOUT_SECONDS * 1000,
     ackTimeoutMs: variables.T4T_ACK_TIMEOUT_SECONDS * 1000,

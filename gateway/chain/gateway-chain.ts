@@ -60,6 +60,7 @@ export type EscrowPort = Pick<
   | "finalizeCancel"
   | "expire"
   | "slash"
+  | "gasPrice"
 >;
 
 /** What the rest of the gateway needs of the chain; tests put another in its place. */

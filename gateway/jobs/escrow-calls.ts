@@ -283,6 +283,11 @@ export class EscrowCalls {
     return new Set(ended.map(({ args }) => args.jobId));
   }
 
+  /** What a transaction costs now, in wei per gas. */
+  async gasPrice(): Promise<bigint> {
+    return await this.#client.getGasPrice();
+  }
+
   async slash(key: string, jobId: Hex, requestHash: Hex, acknowledgement: Hex): Promise<TransactionOutcome> {
     const data = encodeFunctionData({
       abi: jobEscrowAbi,

@@ -16,11 +16,13 @@ export interface JanitorOptions {
   readonly store: JobStore;
   readonly calls: Pick<
     EscrowCalls,
-    "jobOf" | "completionOf" | "outcomeOfPost" | "requestCancel" | "finalizeCancel" | "expire" | "slash"
+    "jobOf" | "completionOf" | "outcomeOfPost" | "requestCancel" | "finalizeCancel" | "expire" | "slash" | "gasPrice"
   >;
   readonly settlement: Settlement;
   readonly chainTime: ChainTime;
   readonly terms: () => EscrowTerms | undefined;
+  /** Wei per gas above which a slash is not worth it; 0 = none ever is, undefined = each is. */
+  readonly maxSlashFee: bigint | undefined;
   readonly clock: Clock;
   /** Rhythm at which it looks for something due, ms. */
   readonly intervalMs: number;
@@ -133,7 +135,11 @@ export class Janitor {
       return false;
     }
     const known = this.#note(record, attempt, job);
-    const step = nextStep(known, job, chainTime.nowSeconds(), clock.now(), { ...defaultWindows, ...terms });
+    const step = nextStep(known, job, chainTime.nowSeconds(), clock.now(), {
+      ...defaultWindows,
+      ...terms,
+      slashes: this.#options.maxSlashFee !== 0n,
+    });
     if (step.kind !== "wait") this.#options.onStep(step.kind, attempt.jobId);
     return await this.#take(record, known, step);
   }
@@ -164,7 +170,7 @@ export class Janitor {
         return false;
       case "slash": {
         const { requestHash, acknowledgement } = attempt;
-        if (requestHash === undefined || acknowledgement === undefined) return true;
+        if (requestHash === undefined || acknowledgement === undefined || (await this.#isSlashTooDear())) return true;
         const outcome = await calls.slash(this.#key("slash", jobId), jobId, requestHash, acknowledgement);
         // An operator that was replaced in the meantime cannot be held to it, nor whoever else the chain excuses: the money still
         // comes back.
@@ -173,6 +179,11 @@ export class Janitor {
       case "expire":
         return true;
     }
+  }
+
+  async #isSlashTooDear(): Promise<boolean> {
+    const { maxSlashFee, calls } = this.#options;
+    return maxSlashFee !== undefined && (await calls.gasPrice()) > maxSlashFee;
   }
 
   async #expire(jobIds: readonly Hex[]): Promise<void> {

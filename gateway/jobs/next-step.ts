@@ -18,9 +18,11 @@ export interface JanitorWindows extends Pick<EscrowTerms, "ackWindow" | "respons
   readonly partPatience: number;
   /** Time after the deadline in which a provider with a receipt may still settle. */
   readonly settleGrace: number;
+  /** Whether a provider that broke its signed word is held to it at the deadline, in place of taking the money back before. */
+  readonly slashes: boolean;
 }
 
-export const defaultWindows: Omit<JanitorWindows, "ackWindow" | "responseWindow"> = {
+export const defaultWindows: Omit<JanitorWindows, "ackWindow" | "responseWindow" | "slashes"> = {
   unsentPatience: 75,
   partPatience: 30,
   settleGrace: 120,
@@ -59,15 +61,19 @@ export function nextStep(
     if (now >= graceEnds) return { kind: "expire" };
     return attempt.receiptTaken === true ? { kind: "wait", until: graceEnds } : { kind: "hand_over_receipt" };
   }
-  if (overdue) {
-    const proven = attempt.fault === true && attempt.acknowledgement !== undefined && attempt.requestHash !== undefined;
-    return { kind: proven ? "slash" : "expire" };
-  }
+  const proven =
+    windows.slashes &&
+    attempt.fault === true &&
+    attempt.acknowledgement !== undefined &&
+    attempt.requestHash !== undefined;
+  if (overdue) return { kind: proven ? "slash" : "expire" };
   if (attempt.partial !== undefined && nowMs < attempt.partial.at + windows.partPatience * 1000) {
     return { kind: "agree_on_part" };
   }
   switch (job.status) {
     case "Open": {
+      // A cancel would bring the money back sooner and let the provider go: two transactions that cost what the one slash does.
+      if (proven) return { kind: "wait", until: job.deadline + margin };
       const patience = attempt.sent === true ? windows.ackWindow : Math.max(windows.ackWindow, windows.unsentPatience);
       return dueAt(job.since + patience, now, "request_cancel");
     }

@@ -9,6 +9,7 @@ export const siblingVariables: readonly string[] = [
   "T4T_MAX_BODY_BYTES",
   "T4T_MAX_ANSWER_BYTES",
   "T4T_SELECTION_STRATEGY",
+  "T4T_SLASH_MAX_FEE_PER_GAS",
   "T4T_MANUAL_PROVIDER",
   "T4T_ALLOWED_STRATEGIES",
   "T4T_ROUTING_FILE",

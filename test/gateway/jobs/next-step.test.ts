@@ -4,7 +4,7 @@ import type { JobOnChain } from "../../../gateway/jobs/escrow-calls.ts";
 import { type AttemptDocument, isTerminalState } from "../../../gateway/jobs/job-document.ts";
 import { defaultWindows, type JanitorStep, nextStep } from "../../../gateway/jobs/next-step.ts";
 
-const windows = { ...defaultWindows, ackWindow: 30, responseWindow: 60 };
+const windows = { ...defaultWindows, ackWindow: 30, responseWindow: 60, slashes: true };
 const postedAt = 1_000_000;
 const deadline = postedAt + 900;
 const provider = `0x${"33".repeat(20)}` as const;
@@ -70,9 +70,30 @@ describe("the next step for a job that was given up", () => {
     expect(step({ ...acknowledged, fault: true }, "Open", deadline + 1)).to.deep.equal({ kind: "slash" });
     expect(step({ ...acknowledged }, "Open", deadline + 1), "the client had gone").to.deep.equal({ kind: "expire" });
     expect(step({ fault: true }, "Open", deadline + 1), "no proof").to.deep.equal({ kind: "expire" });
-    expect(step({ ...acknowledged, fault: true }, "Open", postedAt + 40), "money first").to.deep.equal({
-      kind: "request_cancel",
+  });
+
+  it("is to wait for the deadline of such a provider, as a cancel before would let it go", () => {
+    for (const now of [postedAt + 40, deadline]) {
+      expect(step({ ...acknowledged, fault: true }, "Open", now)).to.deep.equal({ kind: "wait", until: deadline + 1 });
+    }
+    const since = postedAt + 31;
+    expect(
+      step({ ...acknowledged, fault: true }, "CancelRequested", since + 61, since),
+      "asked for already",
+    ).to.deep.equal({
+      kind: "finalize_cancel",
     });
+  });
+
+  it("is the money alone where the operator wants no slash", () => {
+    const proven = { ...attempt, ...acknowledged, fault: true as const };
+    const at = (now: number) =>
+      nextStep(proven, { status: "Open", provider, since: postedAt, deadline }, now, now * 1000, {
+        ...windows,
+        slashes: false,
+      });
+    expect(at(postedAt + 40)).to.deep.equal({ kind: "request_cancel" });
+    expect(at(deadline + 1)).to.deep.equal({ kind: "expire" });
   });
 
   it("is to hand over a receipt until the provider has it, then to give it time to settle", () => {
@@ -116,6 +137,7 @@ describe("the next step for a job that was given up", () => {
           receipt: fc.boolean(),
           taken: fc.boolean(),
           fault: fc.boolean(),
+          slashes: fc.boolean(),
           acknowledged: fc.boolean(),
           partial: fc.boolean(),
           sent: fc.boolean(),
@@ -137,7 +159,7 @@ describe("the next step for a job that was given up", () => {
           let job: JobOnChain = { status, provider, since: postedAt, deadline };
           let now = postedAt + elapsed;
           for (let turns = 0; turns < 50; turns += 1) {
-            const next = nextStep(document, job, now, now * 1000, windows);
+            const next = nextStep(document, job, now, now * 1000, { ...windows, slashes: has.slashes });
             switch (next.kind) {
               case "ended":
                 expect(isTerminalState(next.state)).to.equal(true);
@@ -161,7 +183,7 @@ describe("the next step for a job that was given up", () => {
                 break;
               case "slash":
                 expect(now).to.be.greaterThan(job.deadline);
-                expect(has.fault && has.acknowledged).to.equal(true);
+                expect(has.fault && has.acknowledged && has.slashes).to.equal(true);
                 job = { ...job, status: "Slashed" };
                 break;
               default:

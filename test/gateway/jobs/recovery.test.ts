@@ -109,9 +109,34 @@ describe("what is left of a job that went wrong", () => {
       documents(place.journal)[0]?.attempts.find(({ state }) => state === "abandoned"),
     );
     expect(attempt).to.include({ fault: true });
+    // Windows in which a cancel would have let it go.
+    for (const seconds of [32, 62, 200]) {
+      const looks = place.chain.calls.length;
+      place.chain.advance(seconds);
+      if (seconds === 32) await until("the janitor has looked", () => place.chain.calls.length > looks, 15_000);
+    }
+    expect(place.chain.calls.filter((call) => call !== "jobOf")).to.deep.equal([]);
     place.chain.advance(2000);
     await until("it is slashed", () => place.chain.calls.includes("slash"));
     expect(place.chain.calls.filter((call) => call !== "jobOf")).to.deep.equal(["slash"]);
+  });
+
+  it("comes back without a slash where that is too dear, and at once where the operator wants none", async () => {
+    const vanishes = acknowledged([head(200, eventStream), chunk(tokens), reset]);
+    place = await startTestGateway({ providers: [vanishes], janitorMs: 20, settings: { maxSlashFee: 10n } });
+    place.chain.gasPrice = 11n;
+    await (await ask({ stream: true })).text();
+    await until("it is given up", () => documents(place.journal)[0]?.attempts[0]?.state === "abandoned");
+    place.chain.advance(2000);
+    await until("it is expired", () => place.chain.calls.includes("expire"));
+    expect(place.chain.calls).to.not.include("slash");
+    await place.close();
+    const signsOnly = acknowledged([head(200, eventStream), reset]);
+    place = await startTestGateway({ providers: [signsOnly], janitorMs: 20, settings: { maxSlashFee: 0n } });
+    await (await ask({ stream: true })).text();
+    await until("it is given up", () => documents(place.journal)[0]?.attempts[0]?.fault);
+    place.chain.advance(100);
+    await until("the money is asked for", () => place.chain.calls.includes("requestCancel"));
   });
 
   it("is taken up by the next process after a kill in the middle of a stream: the part delivered is paid", async () => {

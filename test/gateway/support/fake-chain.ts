@@ -50,6 +50,7 @@ export class FakeChain {
   /** What `services` gives: undefined is a chain that was never reached. */
   isUp = true;
   hasGas = true;
+  gasPrice = 1_000_000_000n;
   topUp: (required: bigint) => boolean = () => false;
   /** False: the index stands still until `publish` is called. */
   publishesAtOnce = true;
@@ -240,6 +241,7 @@ export class FakeChain {
         for (const jobId of due) this.end(jobId, { type: "expired" });
         return new Set(due);
       },
+      gasPrice: async () => this.gasPrice,
       slash: async (_key, jobId) => {
         this.calls.push("slash");
         this.end(jobId, { type: "slashed", burnt: 1n });

@@ -49,6 +49,7 @@ export function testSettings(change: Partial<GatewaySettings> = {}): GatewaySett
     unsignedLimitRatio: 0.1,
     maxEscrowPerJob: undefined,
     escrowTarget: undefined,
+    maxSlashFee: undefined,
     allowPrivateEndpoints: true,
     connectTimeoutMs: 1000,
     ackTimeoutMs: 1000,
