@@ -2,6 +2,7 @@ import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import hardhatToolboxMochaEthers from "@nomicfoundation/hardhat-toolbox-mocha-ethers";
 import { defineConfig } from "hardhat/config";
+import { COMPILER_VERSION, EVM_VERSION, OPTIMIZER_RUNS } from "./scripts/solidity-settings.ts";
 
 // Hardhat takes a file with the compiler in it; without one it downloads a compiler, which no test run should need.
 const solc = createRequire(import.meta.url).resolve("solc/soljson.js");
@@ -9,15 +10,15 @@ const solc = createRequire(import.meta.url).resolve("solc/soljson.js");
 export default defineConfig({
   plugins: [hardhatToolboxMochaEthers],
   solidity: {
-    version: "0.8.34",
+    version: COMPILER_VERSION,
     path: solc,
     settings: {
-      evmVersion: "cancun",
-      optimizer: { enabled: true, runs: 2_500 },
+      evmVersion: EVM_VERSION,
+      optimizer: { enabled: true, runs: OPTIMIZER_RUNS },
     },
   },
   paths: {
-    tests: { mocha: "test/contracts", solidity: "test/contracts/solidity" },
+    tests: { mocha: "test/contracts" },
   },
   networks: {
     default: { type: "edr-simulated", chainId: 31337, hardfork: "cancun", mining: { auto: true } },
@@ -39,10 +40,6 @@ export default defineConfig({
       forbidOnly: true,
       forbidPending: true,
       reporter: fileURLToPath(new URL("scripts/testing/reporter.cjs", import.meta.url)),
-    },
-    solidity: {
-      fuzz: { runs: 128, seed: "0x7434" },
-      invariant: { runs: 32, depth: 64, failOnRevert: true },
     },
   },
 });

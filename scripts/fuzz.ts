@@ -1,182 +1,140 @@
 /**
- * npm run fuzz [-- --calls N] [--seed S] [--json]
+ * npm run fuzz [-- --calls N] [--seed N] [--workers N] [--json]
+ * npm run fuzz -- --weakened [--only TEXT] [--calls N] [--json]
  *
- * The long campaign over the invariants of test/contracts/invariants: random calls of everybody in several markets, each followed by a
- * check of all rules. Runs at least N calls (10,000,000 unless told otherwise) with forge. Prints the rate; --json adds a last line of
- * JSON. Exits with 1 when a rule is broken, after printing the calls that break it. Not part of `npm test`: compiling the handler
- * takes longer than all other contract tests together.
+ * The long campaign over the rules of test/contracts/invariants/README.md: random calls of everybody in two markets, each followed by a
+ * check of what it had to do with and every few by a check of everything. Makes at least N calls (10,000,000 unless told
+ * otherwise), in parts that follow each other with seeds counted up from --seed; a campaign that was stopped goes on with the part
+ * at which it was when it is started again with the same seed and the same contracts. --workers plays that many parts at a time (1).
+ * Exits with 1 when a rule is broken, after printing the few calls that break it.
+ *
+ * --weakened runs against contracts from which one protection was taken, each in turn (--only those whose name has the text), until the campaign finds it, and fails when one is
+ * not found within --calls (200,000): what such a campaign does not find it would not find in the contracts either.
  */
-import { spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
+import { type BrokenRule, ForgeError, ForgeProject, MARKETS } from "./fuzz/forge.ts";
+import { Journal } from "./fuzz/journal.ts";
+import { explain } from "./fuzz/explain.ts";
+import { weaknesses } from "./fuzz/weaknesses.ts";
 
 const root = path.join(import.meta.dirname, "..");
-const folder = path.join(root, "cache/fuzz");
-const forge = path.join(root, "node_modules/.bin/forge");
-/** Calls of one run; the state starts anew with the next. */
-const DEPTH = 500;
+/** Calls of one history; the market starts anew with the next. */
+const STEPS = 500;
+/** Histories of one part, in each market. */
+const HISTORIES = 50;
+const PART = STEPS * HISTORIES * MARKETS;
 
 const { values } = parseArgs({
   options: {
-    calls: { type: "string", default: "10000000" },
-    seed: { type: "string" },
+    calls: { type: "string" },
+    seed: { type: "string", default: "1" },
+    workers: { type: "string", default: "1" },
+    weakened: { type: "boolean", default: false },
+    only: { type: "string", default: "" },
     json: { type: "boolean", default: false },
   },
 });
-const calls = z.coerce.number().int().positive().parse(values.calls);
-const seed = z
-  .string()
-  .regex(/^(0x[0-9a-fA-F]+|\d+)$/)
-  .optional()
-  .parse(values.seed);
+const positive = z.coerce.number().int().positive();
+const wanted = values.calls === undefined ? undefined : positive.parse(values.calls);
+const firstSeed = z.coerce.number().int().nonnegative().parse(values.seed);
+const workers = positive.parse(values.workers);
 
-/** Of forge's report: each suite with its tests. */
-const report = z.record(
-  z.string(),
-  z.object({
-    test_results: z.record(
-      z.string(),
-      z.object({
-        status: z.string(),
-        reason: z.string().nullish(),
-        decoded_logs: z.array(z.string()).optional(),
-        counterexample: z.unknown().optional(),
-        kind: z.object({
-          Invariant: z.object({ runs: z.number(), calls: z.number(), reverts: z.number() }).optional(),
-        }),
-      }),
-    ),
-  }),
-);
+try {
+  process.exitCode = values.weakened ? await findWeaknesses(wanted ?? 200_000) : await campaign(wanted ?? 10_000_000);
+} catch (error) {
+  if (!(error instanceof ForgeError)) throw error;
+  console.error(error.message);
+  process.exitCode = 2;
+}
 
-process.exitCode = await main();
+/** Resolves with the exit code. */
+async function campaign(calls: number): Promise<number> {
+  const project = new ForgeProject(root);
+  const unreached = (await project.reaches()).broken;
+  if (unreached.length > 0) return await fail(project, unreached);
 
-async function main(): Promise<number> {
-  if (!existsSync(forge)) {
-    console.error("forge is not installed for this platform");
-    return 2;
-  }
-  writeConfiguration();
-  // Compiled apart, so that the rate is that of the calls.
-  console.log("compiling ...");
-  const built = await run(["build", "test/contracts/invariants"], (line) => console.log(line));
-  if (built.code !== 0) return 1;
-
-  const suites = 2;
-  const runs = Math.max(1, Math.ceil(calls / suites / DEPTH));
-  console.log(`${suites} markets, ${runs} runs of ${DEPTH} calls each ...`);
+  const parts = Math.ceil(calls / PART);
+  const journal = new Journal(path.join(project.folder, `campaign-${firstSeed}.json`));
+  const before = journal.done.size;
+  if (before > 0) console.log(`going on after ${before * PART} calls`);
+  const left = Array.from({ length: parts }, (_, index) => index).filter((index) => !journal.done.has(index));
   const started = performance.now();
-  const seeded = seed === undefined ? [] : ["--fuzz-seed", seed];
-  const tested = await run(["test", "--json", "--match-test", "invariant_", ...seeded], () => undefined, {
-    FOUNDRY_INVARIANT_RUNS: String(runs),
-    FOUNDRY_INVARIANT_DEPTH: String(DEPTH),
-  });
-  const seconds = (performance.now() - started) / 1000;
+  const broken: BrokenRule[] = [];
+  const work = async (): Promise<void> => {
+    for (let part = left.shift(); part !== undefined && broken.length === 0; part = left.shift()) {
+      const begun = performance.now();
+      const outcome = await project.play(HISTORIES, STEPS, firstSeed + part);
+      broken.push(...outcome.broken);
+      if (outcome.broken.length > 0) return;
+      if (outcome.histories !== HISTORIES * MARKETS)
+        throw new ForgeError(`forge played ${outcome.histories} histories`);
+      journal.add(part, (performance.now() - begun) / 1000);
+      console.log(
+        `${journal.done.size * PART} of ${parts * PART} calls, ${journal.callsPerSecond(PART)} per second and worker`,
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, work));
+  if (broken.length > 0) return await fail(project, broken);
 
-  const parsed = report.safeParse(lastJson(tested.output));
-  if (!parsed.success) {
-    console.error(tested.output);
-    return 1;
-  }
-  const tests = Object.entries(parsed.data).flatMap(([suite, { test_results: results }]) =>
-    Object.entries(results).map(([test, result]) => ({ suite, test, ...result })),
-  );
-  let made = 0;
-  let failed = 0;
-  for (const { suite, test, status, reason, counterexample, kind } of tests) {
-    made += kind.Invariant?.calls ?? 0;
-    if (status !== "Success") failed += 1;
-    console.log(`${status === "Success" ? "holds" : "BROKEN"}: ${suite} ${test}, ${kind.Invariant?.calls ?? 0} calls`);
-    if (status !== "Success") console.log(reason ?? "", JSON.stringify(counterexample, null, 2));
-  }
-  const callsPerSecond = Math.round(made / seconds);
-  console.log(`${made} calls in ${seconds.toFixed(1)} s, ${callsPerSecond} per second, ${failed} rules broken`);
-  const ok = failed === 0 && made >= calls && tests.length === suites;
+  const made = journal.done.size * PART;
+  const rate = journal.callsPerSecond(PART);
+  const histories = made / STEPS;
+  console.log(`${made} calls in ${histories} histories, ${rate} per second and worker: no rule broken`);
   if (values.json) {
+    const seconds = Math.round((performance.now() - started) / 100) / 10;
+    const seeds = [firstSeed, firstSeed + parts - 1];
     console.log(
-      JSON.stringify({ ok, engine: "forge", calls: made, seconds, callsPerSecond, runs, depth: DEPTH, failed }),
+      JSON.stringify({
+        ok: true,
+        engine: "forge",
+        calls: made,
+        histories,
+        steps: STEPS,
+        seeds,
+        workers,
+        seconds,
+        callsPerSecond: rate,
+        failed: 0,
+      }),
     );
   }
-  return ok ? 0 : 1;
+  return 0;
 }
 
-/** Forge wants a compiler that is a program; npm's is a module. */
-function writeConfiguration(): void {
-  mkdirSync(folder, { recursive: true });
-  const compiler = path.join(folder, "solc.cjs");
-  const solc = createRequire(import.meta.url).resolve("solc");
-  writeFileSync(
-    compiler,
-    `#!${process.execPath}
-const solc = require(${JSON.stringify(solc)});
-if (process.argv.includes("--version")) {
-  const version = solc.version().replace(/\\.Emscripten.*/, ".Linux.g++");
-  console.log("solc, the solidity compiler commandline interface\\nVersion: " + version);
-} else {
-  let input = "";
-  process.stdin.on("data", (data) => (input += data)).on("end", () => process.stdout.write(solc.compile(input)));
-}
-`,
-  );
-  chmodSync(compiler, 0o755);
-  // The compiler settings are those of hardhat.config.ts: what is fuzzed is what is deployed.
-  writeFileSync(
-    path.join(folder, "foundry.toml"),
-    `[profile.default]
-src = "contracts"
-test = "test/contracts/invariants"
-out = ${JSON.stringify(path.join(folder, "out"))}
-cache_path = ${JSON.stringify(path.join(folder, "cache"))}
-libs = ["node_modules"]
-remappings = ["@openzeppelin/=node_modules/@openzeppelin/"]
-solc = ${JSON.stringify(compiler)}
-offline = true
-evm_version = "cancun"
-via_ir = true
-optimizer = true
-optimizer_runs = 10000
-
-[profile.default.invariant]
-fail_on_revert = true
-show_metrics = false
-# Values from storage and code would help to guess magic numbers; the handler needs none, and gathering them costs most of the time.
-dictionary_weight = 0
-include_storage = false
-include_push_bytes = false
-`,
-  );
+async function fail(project: ForgeProject, broken: readonly BrokenRule[]): Promise<number> {
+  for (const rule of broken) console.log(await explain(project, rule, STEPS));
+  if (values.json) console.log(JSON.stringify({ ok: false, engine: "forge", failed: broken.length, broken }));
+  return 1;
 }
 
-async function run(
-  args: readonly string[],
-  onLine: (line: string) => void,
-  environment: NodeJS.ProcessEnv = {},
-): Promise<{ readonly code: number | null; readonly output: string }> {
-  const child = spawn(forge, [...args, "--root", root], {
-    env: {
-      ...process.env,
-      ...environment,
-      FOUNDRY_CONFIG: path.join(folder, "foundry.toml"),
-      FOUNDRY_DISABLE_NIGHTLY_WARNING: "1",
-    },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let output = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    output += text;
-    for (const line of text.split("\n")) if (line.trim() !== "") onLine(line);
-  });
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", resolve);
-  });
-  return { code, output };
-}
-
-function lastJson(output: string): unknown {
-  const line = output.split("\n").findLast((text) => text.startsWith("{"));
-  return line === undefined ? undefined : JSON.parse(line);
+async function findWeaknesses(calls: number): Promise<number> {
+  const found: { readonly weakness: string; readonly calls: number; readonly rule: string | undefined }[] = [];
+  for (const { name, file, text, instead } of weaknesses.filter(({ name }) => name.includes(values.only))) {
+    const project = new ForgeProject(root, {
+      edit: (source, content) => {
+        if (source !== file) return content;
+        if (content.split(text).length !== 2) throw new ForgeError(`${file} does not contain exactly once: ${text}`);
+        return content.replace(text, () => instead);
+      },
+    });
+    let made = 0;
+    let rule: string | undefined;
+    for (let part = 0; rule === undefined && made < calls; part++) {
+      const { histories, broken } = await project.play(HISTORIES, STEPS, firstSeed + part);
+      // Each market stops at its own fault; the first to find one counts.
+      const [first] = broken.toSorted((a, b) => a.step - b.step);
+      made += first === undefined ? PART : Math.ceil(histories / broken.length) * STEPS + first.step;
+      rule = first?.rule;
+    }
+    console.log(
+      rule === undefined ? `NOT FOUND in ${made} calls: ${name}` : `found after ${made} calls: ${name} ("${rule}")`,
+    );
+    found.push({ weakness: name, calls: made, rule });
+  }
+  const missed = found.filter(({ rule }) => rule === undefined).length;
+  if (values.json) console.log(JSON.stringify({ ok: missed === 0, weaknesses: found.length, missed, found }));
+  return missed === 0 ? 0 : 1;
 }

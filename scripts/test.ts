@@ -90,7 +90,7 @@ async function runBeside(
 async function runStep({ runner, files, ignore }: Step, output: "inherit" | number): Promise<Tally> {
   const grep = values.grep === undefined ? [] : ["--grep", values.grep];
   const commands = {
-    solidity: ["scripts/testing/solidity.ts", ...grep, ...files],
+    invariants: ["scripts/testing/invariants.ts"],
     hardhat: [HARDHAT, "test", "mocha", "--no-compile", ...grep, ...files],
     mocha: [
       MOCHA,
