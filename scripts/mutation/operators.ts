@@ -148,7 +148,8 @@ function editsOf(node: Node, cut: (start: number, end: number) => string): reado
   }
 }
 
-function visit(node: Node, look: (node: Node) => void): void {
+/** Looks at a node and all below it, outer ones first; inline assembly is left out. */
+export function visit(node: Node, look: (node: Node) => void): void {
   if (node.nodeType === "InlineAssembly") return;
   look(node);
   for (const value of Object.values(node)) {
@@ -162,12 +163,14 @@ function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null && "nodeType" in value && "src" in value;
 }
 
-function child(node: Node, key: string): Node | undefined {
+/** The node under a key, if there is one. */
+export function child(node: Node, key: string): Node | undefined {
   const value = node[key];
   return isNode(value) ? value : undefined;
 }
 
-function children(node: Node, key: string): readonly Node[] {
+/** The nodes of a list under a key. */
+export function children(node: Node, key: string): readonly Node[] {
   const value = node[key];
   return Array.isArray(value) ? value.filter(isNode) : [];
 }
@@ -177,7 +180,8 @@ function typeOf(node: Node): string | undefined {
   return type?.typeString;
 }
 
-function range(node: Node): [start: number, end: number] {
+/** Where a node begins and ends, in bytes. */
+export function range(node: Node): [start: number, end: number] {
   const [start, length] = node.src.split(":").map(Number);
   if (start === undefined || length === undefined) throw new Error(`a node without place: ${node.src}`);
   return [start, start + length];

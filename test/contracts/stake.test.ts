@@ -129,6 +129,13 @@ describe("unbonding", () => {
       .withArgs(unbondingAt);
   });
 
+  it("keeps the minimum of a provider that has no more and has not left", async () => {
+    const { market } = await loadFixture(smallMarket);
+    const provider = await market.provider({ stake: MIN });
+    const registry = market.registry.connect(provider.owner);
+    await expect(registry.startUnbonding(1)).to.be.revertedWithCustomError(registry, "StakeLocked").withArgs(0n, 1n);
+  });
+
   it("refuses a withdrawal of nothing, also a second one", async () => {
     const { market, provider } = await loadFixture(smallMarket);
     const registry = market.registry.connect(provider.owner);
