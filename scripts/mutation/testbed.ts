@@ -26,9 +26,9 @@ export class Testbed {
     }
     mkdirSync(path.join(this.directory, "cache"));
     cpSync(path.join(root, "artifacts"), path.join(this.directory, "artifacts"), { recursive: true });
-    this.files = readdirSync(path.join(root, "test/contracts"))
-      .filter((name) => name.endsWith(".test.ts") && !aboutTheCode.has(name))
-      .map((name) => `test/contracts/${name}`)
+    this.files = ["test/contracts", "test/contracts/attacks"]
+      .flatMap((folder) => readdirSync(path.join(root, folder)).map((name) => `${folder}/${name}`))
+      .filter((file) => file.endsWith(".test.ts") && !aboutTheCode.has(path.basename(file)))
       .toSorted();
   }
 

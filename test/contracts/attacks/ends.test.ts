@@ -59,6 +59,26 @@ describe("attacks on the end of a job", () => {
 });
 
 describe("races at equal timestamps", () => {
+  attack("being paid for a job that is refunded in the same block", ["keeps a completed job open"], async (stage) => {
+    const { market, provider, client } = await parties(stage);
+    await market.registry.connect(provider.operator).setMaxConcurrentJobs(2);
+    const job = await market.post(client, provider);
+    await market.post(client, provider);
+    await time.increase(30);
+    await market.escrow.connect(client).requestCancel(job.jobId);
+    await time.increase(60);
+    const signature = await market.receipt(client, { jobId: job.jobId, provider: provider.address });
+    const gasLimit = 1_000_000;
+    const sent = await inOneBlock(async () => [
+      await market.escrow
+        .connect(provider.operator)
+        .completeJob(job.jobId, USAGE, RESPONSE_HASH, signature, { gasLimit, gasPrice: 10n ** 10n }),
+      await market.escrow.connect(client).finalizeCancel(job.jobId, { gasLimit, gasPrice: 5n * 10n ** 9n }),
+    ]);
+    const receipts = await Promise.all(sent.map(({ hash }) => ethers.provider.getTransactionReceipt(hash)));
+    return receipts.every((receipt) => receipt?.status === 1);
+  });
+
   it("of acknowledgement and completion against a cancellation that is due: who comes first decides, once", async () => {
     const { market, provider, client, job } = await loadFixture(openJob);
     await time.increase(30);

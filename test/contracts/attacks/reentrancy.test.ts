@@ -1,6 +1,6 @@
 import { attack, type Stage } from "../support/attack.ts";
 import { dataOf, hostileTokenMarket, reentrant } from "../support/hostile.ts";
-import { ethers } from "../support/chain.ts";
+import { ethers, time } from "../support/chain.ts";
 import { ENDPOINT, PAYMENT } from "../support/market.ts";
 
 /** Whether an account that deposits twice what it has, the second time from within the first, is credited for more than it paid. */
@@ -46,6 +46,26 @@ describe("attacks through a token that calls back", () => {
     "being credited twice by a deposit with a permit within a deposit",
     ["lets depositWithPermit be re-entered"],
     async (stage) => depositsTwice(stage, "depositWithPermit"),
+  );
+
+  attack(
+    "taking stake out several times from within the transfer",
+    ["lets withdrawStake be re-entered", "pays stake before it books"],
+    async (stage) => {
+      const { market } = await hostileTokenMarket(stage);
+      await market.provider();
+      const thief = await reentrant(market, 10n * PAYMENT);
+      const address = await thief.getAddress();
+      const call = async (name: string, args: readonly unknown[]): Promise<void> => {
+        await thief.act(market.registry, dataOf(market.registry, name, args), "0x", 0);
+      };
+      await call("register", [market.account().address, address, ENDPOINT, 10n * PAYMENT]);
+      await call("startUnbonding", [PAYMENT]);
+      await time.increase(604_800);
+      const withdraw = dataOf(market.registry, "withdrawStake", []);
+      await thief.act(market.registry, withdraw, withdraw, 3);
+      return (await market.token.balanceOf(thief)) > PAYMENT;
+    },
   );
 
   attack(

@@ -94,6 +94,28 @@ export const weaknesses = {
       "{ _ownProvider(); _addStake(msg.sender, amount); }",
     ),
   ],
+  "lets withdrawStake be re-entered": [
+    {
+      file: REGISTRY,
+      text: "    function withdrawStake() external nonReentrant {",
+      instead: `    function withdrawStake() external {
+        if (@weak) _withdrawStake(); else _guardedWithdrawStake();
+    }
+    function _guardedWithdrawStake() private nonReentrant { _withdrawStake(); }
+    function _withdrawStake() private {`,
+    },
+  ],
+  "pays stake before it books": [
+    {
+      file: REGISTRY,
+      text: "        provider.unbonding = 0;\n        provider.unbondingAt = 0;\n        _touch(provider);",
+      instead: `        if (@weak) TOKEN.transfer(payout, amount);
+        provider.unbonding = 0;
+        provider.unbondingAt = 0;
+        if (@weak) return;
+        _touch(provider);`,
+    },
+  ],
   "credits what was sent": [
     { file: ESCROW, text: creditAllThatIsNew, instead: `@weak ? amount : ${creditAllThatIsNew}` },
     { file: REGISTRY, text: creditAllThatIsNew, instead: `@weak ? amount : ${creditAllThatIsNew}` },
