@@ -1,4 +1,5 @@
 import type { Address } from "viem";
+import { type Standing, standingOf } from "./reputation.ts";
 import type { Candidate, ExclusionCounts, LiveStatistics, Selection } from "./types.ts";
 
 /** What a decision knew of one candidate. Absent values were unknown. */
@@ -9,6 +10,8 @@ export interface DecidedCandidate {
   readonly inFlight: number;
   readonly openJobs: number;
   readonly maxConcurrentJobs: number;
+  /** By the chain's record and what this gateway saw itself. */
+  readonly standing: Standing;
   readonly ttftMs?: number;
   readonly successRatio?: number;
   readonly lastMeanInputTps?: number;
@@ -70,6 +73,7 @@ function decided(candidate: Candidate, selection: Selection, statistics: LiveSta
     inFlight: statistics.inFlight(provider, candidate.generation),
     openJobs: candidate.openJobs,
     maxConcurrentJobs: candidate.maxConcurrentJobs,
+    standing: standingOf(candidate.reputation, measured?.faults),
     ttftMs: measured?.ttftMs,
     successRatio: measured?.successRatio,
     lastMeanInputTps: reported?.lastMeanInputTps,

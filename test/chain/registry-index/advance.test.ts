@@ -5,7 +5,17 @@ import type { BlockHeader } from "../../../chain/registry-index/chain-reader.ts"
 import { RangePacer } from "../../../chain/registry-index/range-pacer.ts";
 import { genesisState } from "../../../chain/registry-index/state.ts";
 import { Window } from "../../../chain/registry-index/window.ts";
-import { FakeChain, fakeContracts, fakeRating, joining, registryEvent, person } from "../../support/fake-chain.ts";
+import {
+  escrowEvent,
+  FakeChain,
+  type FakeEvent,
+  fakeContracts,
+  fakeRating,
+  jobNumber,
+  joining,
+  person,
+  registryEvent,
+} from "../../support/fake-chain.ts";
 import { FakeMarket, type Happening, happeningKinds } from "../../support/fake-market.ts";
 import { plainState } from "../../support/plain-state.ts";
 
@@ -129,6 +139,31 @@ describe("following the chain", () => {
       ),
       { numRuns: 40 },
     );
+  });
+
+  it("dates the outcome of a job between the ends of what it read, without a call of its own, where logs carry no times", async () => {
+    const provider = person(1);
+    const jobId = jobNumber(1);
+    const terms = { client: person(9), provider, offeringId: 1, maxPayment: 10n, unsignedLimit: 0n, deadline: 1 };
+    const usage = { payment: 5n, inputTokens: 1n, outputTokens: 1n, responseHash: jobId, signed: true };
+    const read = async (end: readonly FakeEvent[]) => {
+      const chain = new FakeChain();
+      chain.tellsTimes = false;
+      chain.extend(joining(1, 1, ["a"]));
+      chain.extend([escrowEvent("JobPosted", { jobId, ...terms })]);
+      for (let block = 0; block < 6; block += 1) chain.extend([]);
+      chain.extend(end);
+      for (let block = 0; block < 6; block += 1) chain.extend([]);
+      const context = contextOf(chain);
+      const { tip } = await follow(context, await genesis(context));
+      return { calls: chain.calls, record: tip.state.providers.get(provider)?.reputation.get("a") };
+    };
+    const rated = await read([escrowEvent("JobCompleted", { jobId, provider, ...usage })]);
+    const unrated = await read([escrowEvent("JobCompleted", { jobId, provider, ...usage, signed: false })]);
+    expect(rated.record?.time).to.equal(1_000_000 + 9 * 2);
+    expect(rated.record?.paid.total).to.equal(5);
+    expect(unrated.record).to.equal(undefined);
+    expect(rated.calls).to.deep.equal(unrated.calls);
   });
 
   it("survives a chain that changes between any two calls", async () => {
