@@ -337,6 +337,10 @@ export class Gateway {
         fullForMs: settings.waitPollMs,
       },
       observer: {
+        decided: (requestId, selection, decision) => {
+          this.#metrics.decided(selection);
+          logger.debug({ requestId, decision }, "a selection was made");
+        },
         waited: (_model, outcome, waitedMs) => this.#metrics.waited(outcome, waitedMs),
         attemptFailed: (jobId, provider, reason) => {
           this.#metrics.attemptFailed(reason);

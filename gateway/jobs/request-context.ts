@@ -3,6 +3,8 @@ import type { Clock } from "../../protocol/clock.ts";
 import type { MessageDomain } from "../../protocol/messages.ts";
 import type { Usage } from "../../protocol/usage.ts";
 import type { CapacityLines, WaitOutcome } from "../capacity/capacity-lines.ts";
+import type { DecisionRecord } from "../routing/decision-record.ts";
+import type { Selection } from "../routing/types.ts";
 import type { ProviderConnections } from "../upstream/connections.ts";
 import type { ChainTime } from "./chain-time.ts";
 import type { EscrowCalls, EscrowTerms } from "./escrow-calls.ts";
@@ -52,6 +54,8 @@ export type RequestStep = "select" | "wait" | "post" | "acknowledge" | "first_by
 
 /** Told of what happens, for metrics and logs. All words are bounded. */
 export interface RequestObserver {
+  /** A request had its last answer of a selection: the one that it goes by. */
+  decided(requestId: string, selection: Selection, decision: DecisionRecord): void;
   waited(model: string | undefined, outcome: WaitOutcome<unknown>["kind"], waitedMs: number): void;
   attemptFailed(jobId: Hex, provider: Address, reason: string): void;
   firstByte(modelId: string, sinceArrivalMs: number, sinceSentMs: number): void;

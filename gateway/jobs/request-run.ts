@@ -2,6 +2,7 @@ import type { Address, Hex } from "viem";
 import { T4tError } from "../../protocol/errors.ts";
 import type { ProgressEvent } from "../../protocol/progress.ts";
 import type { WaitOutcome } from "../capacity/capacity-lines.ts";
+import { decisionRecord } from "../routing/decision-record.ts";
 import type { StreamOutcome } from "../routing/statistics/outcomes.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { Candidate } from "../routing/types.ts";
@@ -157,7 +158,7 @@ class RequestRun {
   }
 
   async #capacity(): Promise<WaitOutcome<Grant>> {
-    const { lines, observer } = this.#context;
+    const { lines, observer, statistics } = this.#context;
     const { completion, sequence, waitLimitMs } = this.#request;
     // A second opinion is asked of a provider that is free, and never waited for.
     const limitMs =
@@ -181,6 +182,12 @@ class RequestRun {
       signal: this.#signal,
     });
     observer.waited(completion.modelId, outcome.kind, "waitedMs" in outcome ? outcome.waitedMs : 0);
+    if (outcome.kind === "granted") {
+      observer.decided(this.#request.requestId, outcome.grant.selection, outcome.grant.decision);
+    } else if (this.#selector.last !== undefined) {
+      const { last } = this.#selector;
+      observer.decided(this.#request.requestId, last, decisionRecord(last, statistics));
+    }
     return outcome;
   }
 

@@ -4,7 +4,9 @@ import type { WaitOutcome } from "../capacity/capacity-lines.ts";
 import type { AttemptState } from "../jobs/job-document.ts";
 import type { RequestStep } from "../jobs/request-context.ts";
 import type { JanitorStep } from "../jobs/next-step.ts";
+import { decisionLabels } from "../routing/decision-record.ts";
 import type { GaugeDefinition } from "../routing/statistics/metrics.ts";
+import type { Selection } from "../routing/types.ts";
 import { ModelLabels } from "./model-labels.ts";
 
 /** What gauges read when the metrics page is asked for. */
@@ -48,6 +50,8 @@ export class GatewayMetrics {
   readonly #waited: Histogram<"outcome">;
   readonly #steps: Histogram<"step">;
   readonly #attempts: Counter<"reason">;
+  readonly #decisions: Counter<"policy" | "reason" | "verdict">;
+  readonly #leftOut: Counter<"reason">;
   readonly #ended: Counter<"state">;
   readonly #paid: Counter;
   readonly #receipts: Counter<"outcome">;
@@ -96,6 +100,16 @@ export class GatewayMetrics {
     this.#attempts = counter("t4t_gateway_attempt_failures_total", "Jobs given up with one provider, by reason.", [
       "reason",
     ]);
+    this.#decisions = counter("t4t_gateway_decisions_total", "Selections that requests went by, by the branch taken.", [
+      "policy",
+      "reason",
+      "verdict",
+    ]);
+    this.#leftOut = counter(
+      "t4t_gateway_left_out_total",
+      "Providers that those selections left out, by reason; an estimate where a decision looks at few of many.",
+      ["reason"],
+    );
     this.#ended = counter("t4t_gateway_jobs_ended_total", "Jobs that ended on chain, by end.", ["state"]);
     this.#paid = counter("t4t_gateway_paid_wei_total", "Paid to providers, in the token's smallest unit.");
     this.#receipts = counter("t4t_gateway_receipts_total", "Receipts handed over, by how they were taken.", [
@@ -142,6 +156,11 @@ export class GatewayMetrics {
 
   step(step: RequestStep, tookMs: number): void {
     this.#steps.observe({ step }, Math.max(0, tookMs) / 1000);
+  }
+
+  decided(selection: Selection): void {
+    this.#decisions.inc(decisionLabels(selection));
+    for (const [reason, count] of Object.entries(selection.excludedCounts)) this.#leftOut.inc({ reason }, count);
   }
 
   attemptFailed(reason: string): void {

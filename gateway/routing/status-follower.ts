@@ -68,6 +68,7 @@ export class StatusFollower {
   /** Providers that wait for a place, the one that waited longest first. */
   readonly #queue = new Set<Followed>();
   #open = 0;
+  #closed = false;
 
   constructor(options: StatusFollowerOptions) {
     this.#options = {
@@ -82,8 +83,9 @@ export class StatusFollower {
     };
   }
 
-  /** Follows a provider, or takes note of its new operator or endpoint. */
+  /** Follows a provider, or takes note of its new operator or endpoint. After `close` it does nothing. */
   follow(provider: FollowedProvider): void {
+    if (this.#closed) return;
     const known = this.#followed.get(provider.address);
     if (known === undefined) {
       const followed = { provider, failures: 0, newestIssuedAt: 0, abort: undefined, cancelDelay: undefined };
@@ -121,8 +123,9 @@ export class StatusFollower {
     return { following: this.#followed.size, connected: this.#open, waiting: this.#queue.size };
   }
 
-  /** Ends every connection and follows nobody. */
+  /** Ends every connection and follows nobody any more, whatever snapshots still come. */
   close(): void {
+    this.#closed = true;
     for (const provider of this.#followed.keys()) this.unfollow(provider);
   }
 

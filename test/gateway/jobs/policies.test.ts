@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { PolicyFileError } from "../../../gateway/routing/policy-file.ts";
-import { goodJson } from "../../support/upstream-scripts.ts";
+import { chunk, end, head, hold } from "../../support/scripted-upstream.ts";
+import { chunkData, frame, goodJson } from "../../support/upstream-scripts.ts";
 import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
 
@@ -53,6 +54,43 @@ describe("the routing policy file", () => {
     await writeFile(file, "{ broken");
     place.gateway.reload();
     expect(await policyOf(), "a faulty file changes nothing").to.equal("cheapest");
+  });
+
+  it("is read again under a running stream without touching it", async () => {
+    await writeFile(file, JSON.stringify({ default: { name: "least_inflight" } }));
+    const reloaded = Promise.withResolvers<undefined>();
+    const script = acknowledged([
+      head(200, { "content-type": "text/event-stream" }),
+      chunk(frame(chunkData({ content: "before" }))),
+      hold(reloaded.promise),
+      chunk(frame(chunkData({ content: " and after" })) + frame(chunkData({}, "stop")) + frame("[DONE]")),
+      end,
+    ]);
+    place = await startTestGateway({ providers: [script], settings: { routingFile: file } });
+    const response = await postJson(`${place.url}/v1/chat/completions`, { ...request, stream: true });
+    const reader = (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("before")) text += (await reader.read()).value ?? "";
+    await writeFile(file, JSON.stringify({ default: { name: "pulsar", seed: 7 } }));
+    place.gateway.reload();
+    reloaded.resolve(undefined);
+    for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value;
+    expect(text).to.include(" and after").and.to.include("[DONE]").and.to.not.include("error");
+  });
+
+  it("counts each decision by its policy, branch and verdict, and those left out by reason", async () => {
+    await writeFile(file, JSON.stringify({ default: { name: "least_inflight" } }));
+    place = await startTestGateway({ providers: [good], settings: { routingFile: file } });
+    await policyOf();
+    const unknown = await postJson(`${place.url}/v1/chat/completions`, { ...request, model: "nobody/offers-it" });
+    expect(unknown.status).to.equal(404);
+    const metrics = await (await fetch(`${place.url}/metrics`)).text();
+    expect(metrics).to.match(
+      /t4t_gateway_decisions_total\{policy="least_inflight",reason="(least_loaded|measure_unknown)",verdict="ready"\} 1/,
+    );
+    expect(metrics).to.include(
+      't4t_gateway_decisions_total{policy="least_inflight",reason="no_candidate",verdict="none"} 1',
+    );
   });
 
   it("does not call a model unknown because its providers have not been measured yet", async () => {

@@ -238,6 +238,19 @@ describe("the status follower", () => {
     expect(clock.pending).to.deep.equal([]);
   });
 
+  it("follows nobody any more once closed, though a last snapshot may still come", async () => {
+    const { clock, pipes, follower } = setup();
+    follower.follow(provider);
+    await turns();
+    follower.close();
+    await turns();
+    follower.sync([provider.address], () => provider);
+    await turns();
+    expect(pipes).to.have.length(1);
+    expect(follower.state).to.deep.equal({ following: 0, connected: 0, waiting: 0 });
+    expect(clock.pending).to.deep.equal([]);
+  });
+
   it("survives a transport that refuses", async () => {
     const { clock, follower } = setup({ transport: { open: () => Promise.reject(new Error("refused")) } });
     follower.follow(provider);
