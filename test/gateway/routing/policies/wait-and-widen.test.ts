@@ -147,6 +147,17 @@ describe("pulsar_wait_and_widen", () => {
     expect(chooser.first({ affinityKey: "k", elapsedMs: 2000 })).to.be.oneOf(ranked.slice(3, 7));
   });
 
+  it("gives each band a multiple of the patience before it, so that few providers hold a prefix while all are short of slots", () => {
+    const chooser = bands({ band_patience_ms: 100, band_patience_growth: 4 });
+    const ranked = ranking(chooser, "k");
+    fill(chooser, ranked.slice(0, 1));
+    expect(chooser.select({ affinityKey: "k", elapsedMs: 99 }).recheckMs).to.equal(1);
+    expect(chooser.first({ affinityKey: "k", elapsedMs: 100 })).to.be.oneOf(ranked.slice(1, 3));
+    fill(chooser, ranked.slice(0, 3));
+    expect(chooser.select({ affinityKey: "k", elapsedMs: 100 }).recheckMs).to.equal(400);
+    expect(chooser.first({ affinityKey: "k", elapsedMs: 500 })).to.be.oneOf(ranked.slice(3, 7));
+  });
+
   it("does not let a request wait that has no owner", () => {
     const chooser = bands({ band_patience_ms: 1000 });
     const [last, ...others] = chooser.providers.map(({ address }) => address);
