@@ -3,13 +3,27 @@ import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
+import { z } from "zod";
 import { type Code, type Target, targets } from "./compiler.ts";
 
 /** They compare the code with what is committed, so they would kill every mutant; or they measure its size. */
-const aboutTheCode: ReadonlySet<string> = new Set(["abi-modules.test.ts", "deployment.test.ts"]);
-const linked = ["node_modules", "contracts", "protocol", "ignition", "types", "scripts", "chain", "store", "test"];
+const aboutTheCode: ReadonlySet<string> = new Set([
+  "abi-modules.test.ts",
+  "deployment.test.ts",
+  "storage-layout.test.ts",
+]);
+const linked = ["node_modules", "protocol", "ignition", "types", "scripts", "chain", "store", "docs"];
+const copied = ["package.json", "tsconfig.json", "hardhat.config.ts", "contracts", "test/contracts", "artifacts"];
 
-/** A copy of the built project in which only the artifacts are its own, so that mutants never meet other work in the tree. */
+const answerSchema = z.object({ failed: z.string().optional() });
+
+/** What to run first. */
+export interface Hints {
+  readonly killers: readonly string[];
+  readonly calls: readonly string[];
+}
+
+/** A copy of contracts, tests and artifacts, so that mutants never meet other work in the tree. */
 export class Testbed {
   readonly directory: string;
   readonly files: readonly string[];
@@ -20,15 +34,12 @@ export class Testbed {
   constructor(root: string, limit: number) {
     this.#limit = limit;
     this.directory = mkdtempSync(path.join(os.tmpdir(), "t4t-mutants-"));
-    for (const name of linked) symlinkSync(path.join(root, name), path.join(this.directory, name));
-    for (const name of ["package.json", "tsconfig.json", "hardhat.config.ts"]) {
-      cpSync(path.join(root, name), path.join(this.directory, name));
-    }
     mkdirSync(path.join(this.directory, "cache"));
-    cpSync(path.join(root, "artifacts"), path.join(this.directory, "artifacts"), { recursive: true });
-    this.files = ["test/contracts", "test/contracts/attacks"]
-      .flatMap((folder) => readdirSync(path.join(root, folder)).map((name) => `${folder}/${name}`))
-      .filter((file) => file.endsWith(".test.ts") && !aboutTheCode.has(path.basename(file)))
+    for (const name of linked) symlinkSync(path.join(root, name), path.join(this.directory, name));
+    for (const name of copied) cpSync(path.join(root, name), path.join(this.directory, name), { recursive: true });
+    this.files = readdirSync(path.join(this.directory, "test/contracts"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".test.ts") && !name.startsWith("model/") && !aboutTheCode.has(name))
+      .map((name) => `test/contracts/${name}`)
       .toSorted();
   }
 
@@ -40,18 +51,18 @@ export class Testbed {
     }
   }
 
-  /** Runs the tests until the first fails; resolves with whether all passed. `first` names the file to begin with. */
-  async passes(first: string): Promise<boolean> {
+  /** Runs the tests until the first fails; resolves with its title, `undefined` when all passed. */
+  async failing(hints: Hints): Promise<string | undefined> {
     this.#worker ??= await this.#start();
     const worker = this.#worker;
     const timer = setTimeout(() => worker.kill("SIGKILL"), this.#limit * 1000);
     try {
-      worker.send(first);
-      return await this.#answer(worker, true);
+      worker.send({ ...hints });
+      return answerSchema.parse(await this.#answer(worker)).failed;
     } catch {
-      // It never ended or brought the process down.
+      worker.kill("SIGKILL");
       this.#worker = undefined;
-      return false;
+      return "a run that never ended, or brought the process down";
     } finally {
       clearTimeout(timer);
     }
@@ -68,17 +79,17 @@ export class Testbed {
       stdio: ["ignore", "ignore", "inherit", "ipc"],
       env: { ...process.env, HARDHAT_DISABLE_TELEMETRY_PROMPT: "true" },
     });
-    await this.#answer(worker, "ready");
+    await this.#answer(worker);
     return worker;
   }
 
-  async #answer(worker: ChildProcess, wanted: unknown): Promise<boolean> {
+  async #answer(worker: ChildProcess): Promise<unknown> {
     const over = new AbortController();
     const { signal } = over;
     try {
       const ended = once(worker, "close", { signal }).then(() => Promise.reject(new Error("the worker is gone")));
       const [message] = (await Promise.race([once(worker, "message", { signal }), ended])) as readonly unknown[];
-      return message === wanted;
+      return message;
     } finally {
       over.abort();
     }
