@@ -418,7 +418,7 @@ class RequestRun {
         this.#context.settlement.agreeOnPart(this.#record, jobId, this.#signers(candidate.provider));
         return this.#gone();
       case "fault": {
-        lease.end({ outcome: "fault", durationMs });
+        lease.end({ outcome: "fault", durationMs, acknowledged: result.acknowledged });
         if (result.reason === "closed_address") {
           this.#context.statistics.refuseEndpoint(candidate.provider, candidate.endpoint);
         }

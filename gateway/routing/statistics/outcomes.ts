@@ -16,6 +16,11 @@ export interface StreamEnd {
   readonly ttftMs?: number;
   /** Ms from acquiring to the end. */
   readonly durationMs: number;
+  /**
+   * The provider had bound itself to the job by its signature. Only then a fault counts in its reputation: before, the network in
+   * between may be the cause.
+   */
+  readonly acknowledged?: boolean;
 }
 
 /** Half-lives of what is remembered of a provider and model, ms. */
@@ -35,6 +40,9 @@ export const defaultHalfLives: OutcomeHalfLives = {
   reputationMs: 604_800_000,
 };
 
+/** Faults so close together are one incident, and count once in reputation: a cable of ours may have cut all of a provider's streams. */
+export const incidentMs = 600_000;
+
 /** Successes assumed beforehand: one failure of one try is no verdict, and an old failure fades back to full trust. */
 const priorSuccesses = 1;
 /** Streams with fewer tokens after the first say nothing of speed. */
@@ -49,6 +57,7 @@ export class Outcomes {
   readonly #recentFailures: DecayedSum;
   readonly #heldFaults: DecayedSum;
   readonly #reputationMs: number;
+  #heldAtMs = Number.NEGATIVE_INFINITY;
   /** Monotonic ms of the last change. */
   touchedMs = 0;
 
@@ -69,10 +78,16 @@ export class Outcomes {
     if (end.outcome === "fault") {
       this.#faults.add(1, nowMs);
       this.#recentFailures.add(1, nowMs);
-      this.#heldFaults.add(1, nowMs);
+      if (end.acknowledged === true) this.#hold(nowMs);
     }
     if (end.outcome !== "success" && end.outcome !== "aborted") return;
     this.#recordLatency(end, nowMs);
+  }
+
+  #hold(nowMs: number): void {
+    if (nowMs - this.#heldAtMs < incidentMs) return;
+    this.#heldAtMs = nowMs;
+    this.#heldFaults.add(1, nowMs);
   }
 
   /** Takes a fault of long ago: it counts in reputation as far as it has not decayed, and as nothing else. */

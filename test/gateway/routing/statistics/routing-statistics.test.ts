@@ -216,6 +216,24 @@ describe("outcomes", () => {
     expect(statistics.measured(a, model)?.successRatio).to.be.greaterThan(0.99);
   });
 
+  it("count in reputation only after an acknowledgement, and once for all streams that one incident cuts", () => {
+    const { clock, statistics } = setup();
+    const fail = (acknowledged: boolean): void => {
+      statistics.acquire(a, 1, model).end({ ...ended("fault"), acknowledged });
+    };
+    fail(false);
+    fail(false);
+    expect(statistics.measured(a, model)?.faults, "our own network may have been down").to.equal(0);
+    for (let stream = 0; stream < 5; stream += 1) fail(true);
+    expect(statistics.measured(a, model)?.faults).to.equal(1);
+    expect(statistics.measured(a, model)?.recentFailures, "all of them are load").to.equal(7);
+    clock.advance(600_000);
+    fail(true);
+    expect(statistics.measured(a, model)?.faults).to.be.closeTo(2, 0.001);
+    clock.advance(604_800_000);
+    expect(statistics.measured(a, model)?.faults, "a week later").to.be.closeTo(1, 0.001);
+  });
+
   it("outlive a new registration: leaving and returning washes nothing off", () => {
     const { statistics } = setup();
     statistics.acquire(a, 1, model).end(ended("fault"));
