@@ -17,6 +17,7 @@ import hre from "hardhat";
 import { Callers, callPattern } from "./mutation/callers.ts";
 import { Compiler, targets } from "./mutation/compiler.ts";
 import { type Mutant, mutantsOf } from "./mutation/operators.ts";
+import { Pauses } from "./mutation/pauses.ts";
 import { Results } from "./mutation/results.ts";
 import { Testbed } from "./mutation/testbed.ts";
 
@@ -37,6 +38,7 @@ setPriority(10);
 
 const NO_HINTS = { killers: [], calls: [] };
 const MOST_KILLERS = 12;
+const LONGEST_PAUSE_MS = 20_000;
 
 const root = path.join(import.meta.dirname, "..");
 const compiler = new Compiler(root);
@@ -58,6 +60,7 @@ if (flags.list) {
 }
 
 async function run(): Promise<void> {
+  using pauses = new Pauses();
   const original = compiler.compile(targets.ProviderRegistry, compiler.sources.get(targets.ProviderRegistry) ?? "");
   const escrow = compiler.compile(targets.JobEscrow, compiler.sources.get(targets.JobEscrow) ?? "");
   if (original === undefined || escrow === undefined) throw new Error("the contracts do not compile");
@@ -84,10 +87,13 @@ async function run(): Promise<void> {
         continue;
       }
       testbed.install(code);
-      const killer = await testbed.failing({
+      const hints = {
         killers: results.killersAt(place).slice(0, MOST_KILLERS),
         calls: callers.of(mutant.file, mutant.line).map(callPattern),
-      });
+      };
+      let killer = await testbed.failing(hints);
+      // Who was stopped for a while may have failed for want of time.
+      while (killer !== undefined && pauses.take() > LONGEST_PAUSE_MS) killer = await testbed.failing(hints);
       testbed.install(clean);
       results.set(mutant, killer === undefined ? { verdict: "survived", place } : { verdict: "killed", killer, place });
       console.log(`${tried}  ${killer === undefined ? "SURVIVED" : "killed  "}  ${show(mutant)}`);

@@ -11,9 +11,14 @@ export const { ethers, ignition, networkHelpers } = await hre.network.create({
 });
 export const { time } = networkHelpers;
 
-/** The state that a named function makes, from a snapshot if it was made before. */
+/**
+ * The state that a named function makes, from a snapshot if it was made before; the next block is a second after its last one. Without that
+ * it would come as much later as the snapshot is old, and on a slow machine providers would have gone stale in between.
+ */
 export async function loadFixture<T>(fixture: () => Promise<T>): Promise<T> {
-  return await networkHelpers.loadFixture(fixture);
+  const state = await networkHelpers.loadFixture(fixture);
+  await time.setNextBlockTimestamp((await time.latest()) + 1);
+  return state;
 }
 
 /** A struct as returned by a view, as an object of its fields. */
