@@ -220,9 +220,10 @@ class FollowingIndex<D> implements RegistryIndex<D> {
     }
     this.#timeToLive ??= await this.#pages.timeToLive();
     if (this.#repairWanted && this.#clock.monotonic() >= this.#nextRepair) {
+      // One that fails is tried again with the next look, which is put off further after each failure.
+      await this.#follower.repair();
       this.#nextRepair = this.#clock.monotonic() + repairEveryMs;
       this.#repairWanted = false;
-      await this.#follower.repair();
     }
     await this.#follower.follow(head);
     this.#lastLook = this.#clock.monotonic();

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import type { Address, Hex } from "viem";
 import { PageReader } from "../../../chain/registry-index/page-reader.ts";
+import { IndexDriftError } from "../../../chain/registry-index/audit.ts";
 import {
   createRegistryIndex,
   IndexStoppedError,
@@ -396,6 +397,31 @@ for (const start of [startHardhatChain, startAnvil]) {
       const record = (await atHead(index)).provider(provider.address);
       expect(record?.reputation.get("m")?.paid.total).to.be.greaterThan(0);
       expect(jobs.map((event) => event.type)).to.deep.equal(["posted", "completed"]);
+    });
+
+    it("mends what its audit found as soon as the node answers, when the first try met an outage", async () => {
+      const provider = await market.provider(3, { m: 5_000_000n });
+      const { index, errors } = open({ auditEveryMs: 1 });
+      const { blockNumber } = (await index.waitForBlock(await head())).snapshot;
+      proxy.setFault(({ method }) => (method === "eth_getLogs" ? { kind: "result", result: [] } : undefined));
+      await market.registry(provider.address, "setMaxConcurrentJobs", [11]);
+      await until(
+        "the index is past the hidden block",
+        () => (index.current()?.snapshot.blockNumber ?? 0) > blockNumber,
+      );
+      // From the drift until the repair has failed no view answers.
+      let outages = 0;
+      proxy.setFault(({ method }) => {
+        if (method !== "eth_call" || !(errors.at(-1) instanceof IndexDriftError)) return undefined;
+        outages += 1;
+        return { kind: "drop" };
+      });
+      await until(
+        "the record is right again",
+        () => index.current()?.snapshot.provider(provider.address)?.maxConcurrentJobs === 11,
+        30_000,
+      );
+      expect(outages).to.be.greaterThan(0);
     });
 
     it("wakes by the WebSocket long before the next poll", async () => {
