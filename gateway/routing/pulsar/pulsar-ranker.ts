@@ -35,15 +35,16 @@ const mostLookedAt = 512;
 const kept = 24;
 
 /** A cluster with its score for one key. */
-export interface ScoredCluster {
-  readonly cluster: Cluster;
+export interface RankedCluster {
+  /** Slots of the ring. */
+  readonly members: readonly number[];
   readonly score: number;
 }
 
 /** A ranking for one key, best first, worked out as far as it is asked for. */
 export interface PulsarRanking {
   /** The cluster of a rank, 0 being the owner; undefined at the end. */
-  at(rank: number): ScoredCluster | undefined;
+  at(rank: number): RankedCluster | undefined;
   /** Members that were not ranked because the selected statistic is unknown; of a large ring those met so far. */
   readonly unweighted: readonly Address[];
 }
@@ -61,12 +62,11 @@ interface KnownTable {
 export class PulsarRanker {
   readonly #settings: PulsarRankingSettings;
   readonly #tables = new RankingCache<KnownTable>(256);
-  readonly #rankings: RankingCache<{ readonly table: WeightTable; readonly best: readonly ScoredCluster[] }>;
-
+  readonly #rankings: RankingCache<{ readonly table: WeightTable; readonly best: Best<number> }>;
   readonly #neighbourRankings: RankingCache<{
     readonly ring: HashRing;
     readonly epoch: number;
-    readonly best: readonly ScoredCluster[];
+    readonly best: Best<Members>;
     readonly unweighted: readonly Address[];
   }>;
 
@@ -108,7 +108,7 @@ export class PulsarRanker {
       this.#neighbourRankings.set(cacheKey, {
         ring,
         epoch,
-        best: ranking.known.slice(0, kept),
+        best: ranking.known,
         unweighted: ranking.unweighted,
       });
     }
@@ -139,47 +139,74 @@ function modelsOf(input: PolicyInput): (provider: Address) => readonly string[] 
   return (provider) => [...(input.published.snapshot.provider(provider)?.offerings.keys() ?? [])].toSorted();
 }
 
-/** Whether a cluster with a score comes before another: greater scores first, ties by cluster id. */
-function isBetter(a: Cluster, aScore: number, b: Cluster, bScore: number): boolean {
-  return aScore === bScore ? a.id < b.id : aScore > bScore;
+/** Slots of a cluster; of a provider that is alone, as most are, its slot itself. */
+type Members = number | readonly number[];
+
+/** The best clusters of a key, best first. Side by side, because thousands of rankings are kept: two lists and no objects. */
+interface Best<P> {
+  readonly places: readonly P[];
+  readonly scores: readonly number[];
 }
 
+const nothing: Best<never> = { places: [], scores: [] };
+
 /**
- * The best clusters for a key, best first. Kept in order while they are found: of a thousand only a few dozen ever enter a list of
- * sixteen, which costs less than to sort them all.
+ * Keeps the best of those it is offered, greater scores first, ties by id. In order while they come: of a thousand only a few dozen ever
+ * enter a list of sixteen, which costs less than to sort them all.
  */
-function bestOf(clusters: readonly Cluster[], hasher: KeyHasher, count: number): ScoredCluster[] {
-  const best: Cluster[] = [];
-  const scores: number[] = [];
-  for (const cluster of clusters) {
-    const score = rendezvousScore(cluster.weight, hasher.unit(cluster.id));
-    let at = best.length;
-    while (at > 0 && isBetter(cluster, score, best[at - 1] as Cluster, scores[at - 1] as number)) at -= 1;
-    if (at >= count) continue;
-    best.splice(at, 0, cluster);
-    scores.splice(at, 0, score);
-    if (best.length > count) {
-      best.pop();
-      scores.pop();
-    }
+class BestList<P> implements Best<P> {
+  readonly places: P[] = [];
+  readonly scores: number[] = [];
+  readonly #ids: string[] = [];
+  readonly #limit: number;
+
+  constructor(limit: number) {
+    this.#limit = limit;
   }
-  return best.map((cluster, index) => ({ cluster, score: scores[index] as number }));
+
+  offer(id: string, score: number, place: P): void {
+    const { places, scores } = this;
+    const ids = this.#ids;
+    let at = scores.length;
+    while (at > 0 && (score > (scores[at - 1] as number) || (score === scores[at - 1] && id < (ids[at - 1] as string))))
+      at -= 1;
+    if (at >= this.#limit) return;
+    for (let to = Math.min(scores.length, this.#limit - 1); to > at; to -= 1) {
+      places[to] = places[to - 1] as P;
+      scores[to] = scores[to - 1] as number;
+      ids[to] = ids[to - 1] as string;
+    }
+    places[at] = place;
+    scores[at] = score;
+    ids[at] = id;
+  }
+}
+
+/** The best clusters of a table for a key, by their index in the table. */
+function bestOf(clusters: readonly Cluster[], hasher: KeyHasher, count: number): Best<number> {
+  const best = new BestList<number>(count);
+  for (let index = 0; index < clusters.length; index += 1) {
+    const { id, weight } = clusters[index] as Cluster;
+    best.offer(id, rendezvousScore(weight, hasher.unit(id)), index);
+  }
+  return { places: best.places, scores: best.scores };
 }
 
 /** All clusters in order, for the rare case that the best are of no use. */
-function allOf(clusters: readonly Cluster[], hasher: KeyHasher): ScoredCluster[] {
-  return clusters
-    .map((cluster) => ({ cluster, score: rendezvousScore(cluster.weight, hasher.unit(cluster.id)) }))
-    .toSorted((a, b) => (isBetter(a.cluster, a.score, b.cluster, b.score) ? -1 : 1));
+function allOf(clusters: readonly Cluster[], hasher: KeyHasher): Best<number> {
+  const all = clusters
+    .map(({ id, weight }, place) => ({ id, place, score: rendezvousScore(weight, hasher.unit(id)) }))
+    .toSorted((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1));
+  return { places: all.map(({ place }) => place), scores: all.map(({ score }) => score) };
 }
 
 /** All members of a ring of moderate size, of which a cached ranking may hold only the best. */
 class WholeRanking implements PulsarRanking {
   readonly #table: WeightTable;
   readonly #hasher: () => KeyHasher;
-  #known: readonly ScoredCluster[];
+  #known: Best<number>;
 
-  constructor(table: WeightTable, known: readonly ScoredCluster[], hasher: () => KeyHasher) {
+  constructor(table: WeightTable, known: Best<number>, hasher: () => KeyHasher) {
     this.#table = table;
     this.#known = known;
     this.#hasher = hasher;
@@ -189,11 +216,12 @@ class WholeRanking implements PulsarRanking {
     return this.#table.unweighted;
   }
 
-  at(rank: number): ScoredCluster | undefined {
+  at(rank: number): RankedCluster | undefined {
     const { clusters } = this.#table;
-    if (rank >= this.#known.length && this.#known.length < clusters.length)
-      this.#known = allOf(clusters, this.#hasher());
-    return this.#known[rank];
+    const known = this.#known.scores.length;
+    if (rank >= known && known < clusters.length) this.#known = allOf(clusters, this.#hasher());
+    const cluster = clusters[this.#known.places[rank] ?? clusters.length];
+    return cluster && { members: cluster.members, score: this.#known.scores[rank] as number };
   }
 }
 
@@ -204,7 +232,7 @@ class NeighbourRanking implements PulsarRanking {
   readonly #statistic: WeightStatistic;
   readonly #hasher: () => KeyHasher;
   #walk: RingWalk | undefined;
-  #known: readonly ScoredCluster[];
+  #known: Best<Members>;
   #unweighted: readonly Address[];
   #ended = false;
 
@@ -214,7 +242,7 @@ class NeighbourRanking implements PulsarRanking {
     settings: PulsarRankingSettings,
     model: string,
     key: string,
-    known: readonly ScoredCluster[] = [],
+    known: Best<Members> = nothing,
     unweighted: readonly Address[] = [],
   ) {
     this.#input = input;
@@ -225,7 +253,7 @@ class NeighbourRanking implements PulsarRanking {
     this.#unweighted = unweighted;
   }
 
-  get known(): readonly ScoredCluster[] {
+  get known(): Best<Members> {
     return this.#known;
   }
 
@@ -233,9 +261,14 @@ class NeighbourRanking implements PulsarRanking {
     return this.#unweighted;
   }
 
-  at(rank: number): ScoredCluster | undefined {
-    while (rank >= this.#known.length && !this.#ended) this.#nextWindow();
-    return this.#known[rank];
+  at(rank: number): RankedCluster | undefined {
+    while (rank >= this.#known.scores.length && !this.#ended) this.#nextWindow();
+    const members = this.#known.places[rank];
+    if (members === undefined) return undefined;
+    return {
+      members: typeof members === "number" ? [members] : members,
+      score: this.#known.scores[rank] as number,
+    };
   }
 
   #nextWindow(): void {
@@ -256,14 +289,29 @@ class NeighbourRanking implements PulsarRanking {
       else weighted.push(own);
     }
     if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
-    this.#known = [...this.#known, ...bestOf(clustersOf(weighted, this.#statistic), hasher, neighbours)];
+    const best = new BestList<Members>(neighbours);
+    if (weighted.every(isAlone)) {
+      for (const { provider, weight, slot } of weighted)
+        best.offer(provider, rendezvousScore(weight, hasher.unit(provider)), slot);
+    } else {
+      for (const { id, weight, members } of clustersOf(weighted, this.#statistic))
+        best.offer(id, rendezvousScore(weight, hasher.unit(id)), members);
+    }
+    this.#known = {
+      places: [...this.#known.places, ...best.places],
+      scores: [...this.#known.scores, ...best.scores],
+    };
   }
 
   /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */
   #startWalk(hasher: KeyHasher): RingWalk {
-    this.#known = [];
+    this.#known = nothing;
     this.#unweighted = [];
     this.#walk = this.#ring.walk(hasher.position());
     return this.#walk;
   }
+}
+
+function isAlone({ clusterId, provider }: MemberWeight): boolean {
+  return clusterId === provider;
 }

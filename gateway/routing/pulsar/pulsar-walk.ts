@@ -78,7 +78,7 @@ export class PulsarWalk {
       return false;
     }
     const { pool } = this.#input;
-    const { members } = next.cluster;
+    const { members } = next;
     const free = members.map((slot) => pool.find(slot)).filter((candidate) => candidate !== undefined);
     for (const candidate of free.length > 1 ? this.#byStreams(free) : free) {
       if (this.#hasRoom(candidate)) this.#waiting.push({ candidate, score: next.score, rank: this.#rank });
