@@ -18,12 +18,13 @@ const tolerance = 1e-9;
 export interface Reputation {
   readonly served: number;
   readonly faults: number;
-  /** The part of `faults` that this gateway's own wallet proved on the chain. */
+  /** The parts that this gateway's own wallet saw, as the chain tells. */
+  readonly ownServed: number;
   readonly ownFaults: number;
 }
 
 /** Nothing is known. */
-export const noReputation: Reputation = Object.freeze({ served: 0, faults: 0, ownFaults: 0 });
+export const noReputation: Reputation = Object.freeze({ served: 0, faults: 0, ownServed: 0, ownFaults: 0 });
 
 /** Whether a provider is known to be good, is not known yet, or is known to be bad. */
 export type Standing = "seasoned" | "newcomer" | "poor";
@@ -46,8 +47,8 @@ export function reputationOf(
   const failed = record.failed.total === 0 ? 0 : creditedFaults(record.failed, share / unit, paid + seasonedJobs);
   const strangers = paid + failed;
   const heard = strangers > seasonedJobs ? seasonedJobs / strangers : 1;
-  const ownFaults = record.ownFaults * share;
-  return { served: record.ownServed * share + paid * heard, faults: ownFaults + failed * heard, ownFaults };
+  const [ownServed, ownFaults] = [record.ownServed * share, record.ownFaults * share];
+  return { served: ownServed + paid * heard, faults: ownFaults + failed * heard, ownServed, ownFaults };
 }
 
 /**
@@ -57,9 +58,18 @@ export function reputationOf(
  */
 export function standingOf({ served, faults, ownFaults }: Reputation, seenFaults = 0): Standing {
   const bad = faults + Math.max(0, seenFaults - ownFaults);
-  const evidence = served + bad;
-  if (bad > (1 - seasonedRatio) * Math.max(evidence, seasonedJobs) + tolerance) return "poor";
-  return evidence >= seasonedJobs - tolerance ? "seasoned" : "newcomer";
+  if (isTooMuch(bad, served)) return "poor";
+  return served + bad >= seasonedJobs - tolerance ? "seasoned" : "newcomer";
+}
+
+/** Whether this gateway's own outcomes alone make the provider poor, whatever strangers say. */
+export function isBlamed({ ownServed, ownFaults }: Reputation, seenFaults = 0): boolean {
+  return isTooMuch(Math.max(ownFaults, seenFaults), ownServed);
+}
+
+/** More than a twentieth of all jobs, where a record of few jobs is given a twentieth of twenty. */
+function isTooMuch(faults: number, served: number): boolean {
+  return faults > (1 - seasonedRatio) * Math.max(served + faults, seasonedJobs) + tolerance;
 }
 
 /**

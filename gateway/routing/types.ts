@@ -169,9 +169,9 @@ export interface CandidatePool {
   readonly ring: HashRing | undefined;
   /**
    * The cheapest for this request, at most `count`, cheapest first, equal costs in random order. With a standing only those that have it
-   * by the chain, and that this gateway's own outcomes do not speak against.
+   * by the chain, and that this gateway's own outcomes do not speak against; `unblamed`: those of any standing that they do not make poor.
    */
-  cheapest(count: number, standing?: Standing): Candidate[];
+  cheapest(count: number, standing?: Standing | "unblamed"): Candidate[];
   /** `count` of them drawn uniformly without replacement, in random order; all when there are no more. The standing as in `cheapest`. */
   sample(count: number, standing?: Standing): Candidate[];
   /** The candidate of a slot of the ring when it is free. */

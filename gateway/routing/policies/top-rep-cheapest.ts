@@ -1,14 +1,20 @@
 import type { Candidate, Policy, PolicyInput } from "../types.ts";
 import { rankedCount } from "./ranked.ts";
 
-/** Cheapest among the seasoned; a small share of choices goes to a random newcomer, so that one can become seasoned. */
+/**
+ * Cheapest among the seasoned; where there are none the cheapest of all, but for those that this gateway's own jobs speak against: else
+ * whoever is cheap enough could fail on as long as nobody has a name. A small share of choices goes to a random newcomer, so that one can
+ * become seasoned.
+ */
 export function topRepCheapestPolicy(settings: { readonly explore: number }): Policy {
   return {
     name: "top_rep_cheapest",
     rank: ({ pool, random }) => {
       const seasoned = pool.cheapest(rankedCount, "seasoned");
       if (seasoned.length === 0) {
-        return { ranked: pool.cheapest(rankedCount), reason: "none_seasoned", wait: false, excluded: [] };
+        const unblamed = pool.cheapest(rankedCount, "unblamed");
+        const ranked = unblamed.length > 0 ? unblamed : pool.cheapest(rankedCount);
+        return { ranked, reason: "none_seasoned", wait: false, excluded: [] };
       }
       const ranked = withFallback(seasoned, pool);
       const [newcomer] = random() < settings.explore ? pool.sample(1, "newcomer") : [];

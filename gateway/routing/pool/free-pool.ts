@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import type { Random } from "../../../protocol/clock.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
-import { type Standing, standingOf } from "../reputation.ts";
+import { isBlamed, type Standing, standingOf } from "../reputation.ts";
 import { isSuspect } from "../suspicion.ts";
 import { CheapestSearch } from "./cheapest-search.ts";
 import { drawRanks } from "./draw.ts";
@@ -57,11 +57,11 @@ export class FreePool implements CandidatePool {
     return this.#pool.freeSize;
   }
 
-  cheapest(count: number, standing?: Standing): Candidate[] {
+  cheapest(count: number, standing?: Standing | "unblamed"): Candidate[] {
     const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, (member) =>
       this.#accept(member, standing),
     );
-    return search.run(this.#trees(standing));
+    return search.run(this.#trees(standing === "unblamed" ? undefined : standing));
   }
 
   sample(count: number, standing?: Standing): Candidate[] {
@@ -120,17 +120,18 @@ export class FreePool implements CandidatePool {
     return members;
   }
 
-  #accept(member: Member, standing?: Standing): Candidate | undefined {
+  #accept(member: Member, standing?: Standing | "unblamed"): Candidate | undefined {
     const candidate = this.#limits.best(member);
-    if (candidate === undefined) return undefined;
-    if (standing !== undefined && standing !== "poor" && this.#standingNow(candidate) !== standing) return undefined;
-    return this.#acceptNow(candidate);
+    return candidate !== undefined && this.#hasStanding(candidate, standing) ? this.#acceptNow(candidate) : undefined;
   }
 
   /** By the offering that would serve, and by what this gateway saw itself, which outweighs what the chain tells. */
-  #standingNow({ provider, modelId, reputation }: Candidate): Standing {
-    if (this.#statistics.hasFailed?.(provider) === false) return standingOf(reputation);
-    return standingOf(reputation, this.#statistics.measured(provider, modelId)?.faults);
+  #hasStanding({ provider, modelId, reputation }: Candidate, wanted: Standing | "unblamed" | undefined): boolean {
+    if (wanted === undefined || wanted === "poor") return true;
+    const hasFailed = this.#statistics.hasFailed?.(provider) !== false;
+    const seenFaults = hasFailed ? this.#statistics.measured(provider, modelId)?.faults : undefined;
+    if (wanted === "unblamed") return !isBlamed(reputation, seenFaults);
+    return standingOf(reputation, seenFaults) === wanted;
   }
 
   #acceptNow(candidate: Candidate): Candidate | undefined {

@@ -4,6 +4,7 @@ import { type ClientWeights, noWeights, withWeight } from "../../../chain/regist
 import type { ReputationRecord } from "../../../chain/registry-index/types.ts";
 import {
   creditedPayments,
+  noReputation,
   type Reputation,
   reputationOf,
   seasonedJobs,
@@ -113,7 +114,7 @@ describe("a provider's standing", () => {
     for (const clients of [1, 3, 9]) {
       const farmer = paidBy(Array.from({ length: clients }, () => 1_000_000));
       expect(standing({ paid: farmer }), `${clients} clients`).to.equal("newcomer");
-      expect(standingOf({ served: farmer.total, faults: 0, ownFaults: 0 }), "added up").to.equal("seasoned");
+      expect(standingOf({ ...noReputation, served: farmer.total }), "added up").to.equal("seasoned");
     }
   });
 

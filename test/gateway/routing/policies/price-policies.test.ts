@@ -1,8 +1,9 @@
 import { expect } from "chai";
 import fc from "fast-check";
+import { noWeights, withWeight } from "../../../../chain/registry-index/client-weights.ts";
 import { expectedCost } from "../../../../gateway/routing/expected-cost.ts";
 import { Chooser } from "../support/choose.ts";
-import { addressOf } from "../support/registry.ts";
+import { addressOf, ownRecord } from "../support/registry.ts";
 import { fleet, measuredOf } from "../support/sketches.ts";
 
 const offer = (inputPrice: bigint, outputPrice: bigint, completed = 0, failed = 0) => ({
@@ -125,10 +126,24 @@ describe("top_rep_cheapest", () => {
   });
 
   it("takes the cheapest of all when nobody is seasoned", () => {
-    const providers = fleet(2, (index) => (index === 0 ? newcomer : offer(0n, 1n, 50, 50)));
+    const failed = withWeight(noWeights, addressOf(500), 1e9);
+    const slandered = { inputPrice: 0n, outputPrice: 1n, reputation: { ...ownRecord(0, 0), failed } };
+    const providers = fleet(2, (index) => (index === 0 ? newcomer : { models: { "test/model": slandered } }));
     const selection = new Chooser({ name: "top_rep_cheapest" }, providers).select();
-    expect(selection.ranked[0]?.provider).to.equal(addressOf(2));
+    expect(selection.ranked.map(({ provider }) => provider)).to.deep.equal([2, 1].map(addressOf));
     expect(selection.reason).to.equal("none_seasoned");
+  });
+
+  it("does not come back to whoever is cheap and fails this gateway, as long as there is anybody else", () => {
+    const chooser = new Chooser(
+      { name: "top_rep_cheapest" },
+      fleet(2, (index) => offer(BigInt(index + 1), 1n)),
+    );
+    expect(chooser.ranked()).to.deep.equal([1, 2].map(addressOf));
+    chooser.statistics.measuredOf.set(addressOf(1), measuredOf({ faults: 2 }));
+    expect(chooser.ranked()).to.deep.equal([addressOf(2)]);
+    chooser.statistics.measuredOf.set(addressOf(2), measuredOf({ faults: 2 }));
+    expect(chooser.ranked()).to.deep.equal([1, 2].map(addressOf));
   });
 });
 
