@@ -23,6 +23,21 @@ describe("a balance", () => {
     await escrow.withdraw(MAX_BALANCE, rich);
     expect(await market.free(rich)).to.equal(0);
   });
+
+  it("counts what open jobs have locked: it too must fit, or their refunds would not", async () => {
+    const { market, client, job } = await loadFixture(openJob);
+    const { free, locked } = await market.escrow.accountOf(client);
+    const room = MAX_BALANCE - free - locked;
+    await market.token.mint(client, room);
+    const escrow = market.escrow.connect(client);
+    await expect(escrow.deposit(room + 1n))
+      .to.be.revertedWithCustomError(escrow, "BalanceTooLarge")
+      .withArgs(client, room + 1n, MAX_BALANCE);
+    await escrow.deposit(room);
+    await time.increaseTo(job.terms.deadline);
+    await escrow.expireJobs([job.jobId]);
+    expect(await market.free(client)).to.equal(MAX_BALANCE);
+  });
 });
 
 describe("a job that nobody has ended for months", () => {
