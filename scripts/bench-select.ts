@@ -209,6 +209,14 @@ function measure(
   };
 }
 
+interface Join {
+  readonly providers: number;
+  /** All in one derivation. Ms of processor time, as below. */
+  readonly ms: number;
+  /** Each in a derivation of its own; absent for many. */
+  readonly oneByOneMs?: number;
+}
+
 interface ChangeRow {
   readonly providers: number;
   readonly change: string;
@@ -263,23 +271,49 @@ function measureChanges(registry: Registry, start: RoutingState, addresses: read
   return rows.filter(({ change }) => change !== "warm-up");
 }
 
+/** Providers that join one after the other at most: enough to show that a join costs what changed. */
+const mostOneByOne = 10_000;
+
+/** Ms of processor time for all of them to join one after the other, each with a snapshot of its own, from an empty registry. */
+function joinOneByOne(records: readonly ProviderRecord[]): number {
+  const registry = new Registry();
+  const models = new Set([model]);
+  let state = deriveRoutingState(registry.snapshot(), { providers: new Set(), models }, undefined);
+  const start = process.cpuUsage();
+  for (const record of records) {
+    Object.assign(state.snapshot, frozen({ ...state.snapshot }, record.address, undefined));
+    registry.records.set(record.address, record);
+    state = deriveRoutingState(registry.snapshot(), { providers: new Set([record.address]), models }, state);
+  }
+  if (state.ring(model)?.size !== records.length) throw new Error("somebody did not join");
+  return processorMs(start);
+}
+
+/** Processor time since a reading, ms: what other processes of the machine do leaves it as it is. */
+function processorMs(since: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(since);
+  return Math.round((user + system) / 1000);
+}
+
 function main(): void {
   const options = readOptions(process.argv.slice(2));
   const rows: Row[] = [];
   const changes: ChangeRow[] = [];
-  const joins: { providers: number; ms: number }[] = [];
+  const joins: Join[] = [];
   for (const count of options.providers) {
     const random = seeded(3);
     const registry = new Registry();
     const addresses = Array.from({ length: count }, (_, index) => addressOf(index + 1));
     for (const address of addresses) registry.records.set(address, recordOf(address, random));
-    const start = performance.now();
+    const start = process.cpuUsage();
     const state = deriveRoutingState(
       registry.snapshot(),
       { providers: new Set(addresses), models: new Set([model]) },
       undefined,
     );
-    joins.push({ providers: count, ms: Math.round(performance.now() - start) });
+    const ms = processorMs(start);
+    const oneByOneMs = count <= mostOneByOne ? joinOneByOne([...registry.records.values()]) : undefined;
+    joins.push({ providers: count, ms, ...(oneByOneMs === undefined ? {} : { oneByOneMs }) });
     const statistics = new RoutingStatistics({ clock: { monotonic: () => 0 } });
     fill(statistics, registry.records, random);
     for (const [label, config, keys] of configs) rows.push(measure(label, config, keys, state, statistics, options));
@@ -302,12 +336,7 @@ function calibrate(): number {
   return Math.round(ns);
 }
 
-function print(
-  rows: readonly Row[],
-  changes: readonly ChangeRow[],
-  joins: readonly { providers: number; ms: number }[],
-  options: Options,
-): void {
+function print(rows: readonly Row[], changes: readonly ChangeRow[], joins: readonly Join[], options: Options): void {
   for (const row of rows) {
     console.log(
       `${String(row.providers).padStart(7)}  ${row.policy.padEnd(26)} ${(row.nsPerDecision / 1000).toFixed(1).padStart(8)} us/decision   quiet ${(row.quietNs / 1000).toFixed(1).padStart(8)} us`,
@@ -318,8 +347,10 @@ function print(
       `${String(row.providers).padStart(7)}  ${row.change.padEnd(26)} ${(row.nsPerChange / 1000).toFixed(1).padStart(8)} us/change`,
     );
   }
-  for (const { providers, ms } of joins)
-    console.log(`${String(providers).padStart(7)}  all at once                ${ms} ms`);
+  for (const { providers, ms, oneByOneMs } of joins) {
+    const oneByOne = oneByOneMs === undefined ? "" : `, one by one ${oneByOneMs} ms`;
+    console.log(`${String(providers).padStart(7)}  all join: at once ${ms} ms${oneByOne}`);
+  }
   const mapLookupNs = calibrate();
   console.log(`        one look-up in a map of 100,000 addresses on this machine: ${mapLookupNs} ns`);
   if (options.json) console.log(JSON.stringify({ decisions: rows, changes, buildAtOnce: joins, mapLookupNs }));
