@@ -86,6 +86,16 @@ export function journalOperations(database: DatabaseSync): JournalOperations {
         chainId,
       ).map(transactionOf),
 
+    minedTransactions: (sender, chainId, fromNonce) =>
+      all(
+        `SELECT * FROM transaction_intents
+          WHERE status IN ('success', 'reverted') AND lower(sender) = lower(?) AND chain_id = ? AND nonce >= ?
+          ORDER BY nonce, updated_at DESC`,
+        sender,
+        chainId,
+        fromNonce,
+      ).map(transactionOf),
+
     putJob: (job) => {
       changes(
         `INSERT INTO jobs (collection, id, job_id, status, is_open, document, revision, created_at, updated_at)

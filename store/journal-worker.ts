@@ -35,6 +35,7 @@ export type WorkerAnswer =
 const reads: ReadonlySet<keyof JournalOperations> = new Set([
   "transaction",
   "openTransactions",
+  "minedTransactions",
   "job",
   "openJobs",
   "recentJobs",

@@ -10,7 +10,7 @@ export interface TransactionRow {
   readonly data: Hex;
   readonly gas: string | null;
   readonly nonce: number | null;
-  /** All hashes sent for this nonce, oldest first (fee bumps). */
+  /** All hashes ever signed, oldest first (fee bumps, new nonces). */
   readonly hashes: readonly Hex[];
   readonly status: "queued" | "allocated" | "sent" | "given_up" | "success" | "reverted" | "abandoned";
   /** JSON of the outcome once final. */
@@ -34,6 +34,8 @@ export interface Journal {
   transaction(key: string): Promise<TransactionRow | undefined>;
   /** Intents of a sender that are not final, by nonce then age. */
   openTransactions(sender: Address, chainId: number): Promise<readonly TransactionRow[]>;
+  /** Intents of a sender that were mined with a nonce from `fromNonce` on, by nonce. */
+  minedTransactions(sender: Address, chainId: number, fromNonce: number): Promise<readonly TransactionRow[]>;
 
   /** Writes a job document whole. `collection` is `gateway` or `provider`; `open` false takes it out of `openJobs`. */
   putJob(job: JobRow): Promise<void>;

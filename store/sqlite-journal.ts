@@ -127,6 +127,8 @@ function journalOf(path: string, worker: Worker): Journal {
     transaction: (key) => ask("transaction", [key]) as ReturnType<Journal["transaction"]>,
     openTransactions: (sender, chainId) =>
       ask("openTransactions", [sender, chainId]) as ReturnType<Journal["openTransactions"]>,
+    minedTransactions: (sender, chainId, fromNonce) =>
+      ask("minedTransactions", [sender, chainId, fromNonce]) as ReturnType<Journal["minedTransactions"]>,
     putJob: (job) => ask("putJob", [job]) as Promise<void>,
     casJob: (job) => ask("casJob", [job]) as Promise<boolean>,
     job: (collection, id) => ask("job", [collection, id]) as ReturnType<Journal["job"]>,

@@ -14,8 +14,11 @@ export interface Intent {
   readonly createdAt: number;
   /** Gas limit in use once simulated. */
   gas: bigint;
+  /** The newest nonce that it was signed for; -1 = none yet. */
   nonce: number;
-  /** Every hash signed for this nonce, oldest first. */
+  /** The lowest nonce that it was signed for. */
+  firstNonce: number;
+  /** Every hash ever signed, oldest first. */
   hashes: Hex[];
   /** Fees of the newest hash; undefined after a restart. */
   fees: Fees | undefined;
@@ -29,8 +32,12 @@ export interface Intent {
   missedSince: number;
   /** Whether a row of it is in the journal. */
   journaled: boolean;
-  /** A sending of one of the hashes had no answer: the node may have taken it. */
+  /** A sending for the newest nonce was accepted, or had no answer: it may be on the chain. */
   mayBeTaken: boolean;
+  /** It may be on the chain with a nonce before: that another transaction used it is likely, but not proven. */
+  earlierInDoubt: boolean;
+  /** Its outcome is being written. */
+  isEnding: boolean;
   /** Its callers were told that it is undecided; its nonce is free for others, and whoever is mined first decides. */
   isGivenUp: boolean;
   /** What its callers wait for: the outcome, or that it was given up. */
@@ -55,6 +62,7 @@ export function newIntent(values: {
     createdAt: values.createdAt,
     gas: values.gas ?? 0n,
     nonce: -1,
+    firstNonce: Number.MAX_SAFE_INTEGER,
     hashes: [],
     fees: undefined,
     raw: undefined,
@@ -63,9 +71,16 @@ export function newIntent(values: {
     missedSince: 0,
     journaled: false,
     mayBeTaken: false,
+    earlierInDoubt: false,
+    isEnding: false,
     isGivenUp: false,
     told: newTold(),
   };
+}
+
+/** Whether a transaction of it may be on the chain. */
+export function isInDoubt(intent: Intent): boolean {
+  return intent.mayBeTaken || intent.earlierInDoubt;
 }
 
 /** A promise for the callers that come from now on. */
@@ -88,6 +103,8 @@ export function intentFromRow(row: JournaledIntent): Intent {
   });
   intent.gas = row.gas === null ? 0n : BigInt(row.gas);
   intent.nonce = row.nonce ?? -1;
+  // Which nonces its earlier hashes were signed for is not known any more.
+  intent.firstNonce = row.hashes.length > 1 || row.nonce === null ? 0 : row.nonce;
   intent.hashes = [...row.hashes];
   intent.journaled = true;
   if (row.status === "given_up") {

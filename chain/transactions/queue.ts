@@ -1,4 +1,4 @@
-import { type Hex, keccak256, type LocalAccount, type PublicClient, type TransactionReceipt } from "viem";
+import { type Address, type Hex, keccak256, type LocalAccount, type PublicClient, type TransactionReceipt } from "viem";
 
 import type { Clock, Random } from "../../protocol/clock.ts";
 import { backoffDelay } from "../backoff.ts";
@@ -7,9 +7,10 @@ import { chainUnavailableIn, looksReverted, nodeMessage, revertDataIn } from "..
 import { sleep } from "../sleep.ts";
 import { FeeSource } from "./fee-source.ts";
 import { type Fees, replacementFees } from "./fees.ts";
-import { type Intent, intentFromRow, newIntent, newTold } from "./intent.ts";
+import { type Intent, intentFromRow, isInDoubt, newIntent, newTold } from "./intent.ts";
+import { transactionOfNonce } from "./nonce-user.ts";
 import { readStoredOutcome, storeOutcome } from "./outcome-row.ts";
-import type { TransactionJournal } from "./transaction-journal.ts";
+import type { JournaledIntent, TransactionJournal } from "./transaction-journal.ts";
 import type { TransactionOutcome, TransactionQueue, TransactionRequest } from "./types.ts";
 
 /** Places at which a kill test may end the process. */
@@ -26,6 +27,8 @@ export type QueueEvent =
     }
   | { readonly type: "fee_cap_reached"; readonly key: string; readonly kind: string; readonly nonce: number }
   | { readonly type: "foreign_nonce"; readonly key: string; readonly kind: string; readonly nonce: number }
+  /** The chain had lost a transaction below one of ours, so that nothing could follow it; its nonce was used again. */
+  | { readonly type: "gap_closed"; readonly key: string; readonly kind: string; readonly nonce: number }
   | { readonly type: "send_failed"; readonly key: string; readonly kind: string; readonly message: string };
 
 /** Options of `openTransactionQueue`. Times in milliseconds. */
@@ -44,6 +47,8 @@ export interface TransactionQueueOptions {
   readonly stuckAfterMs?: number;
   /** How long a used nonce without a receipt of ours is put down to a lagging node before a foreign transaction is assumed. */
   readonly foreignPatienceMs?: number;
+  /** Between two looks whether the node waits for a nonce below all of ours. */
+  readonly gapLookMs?: number;
   /** Wei per gas never to be passed. */
   readonly feeCap?: bigint;
   readonly onEvent?: (event: QueueEvent) => void;
@@ -61,10 +66,24 @@ export interface RunningTransactionQueue extends TransactionQueue {
   poke(): void;
 }
 
+/** How a sending went: the node has it, or why it has not. */
+type SendResult =
+  | "accepted"
+  /** Nobody will take it as it is. */
+  | { readonly kind: "refused"; readonly message: string }
+  /** Its nonce is another's. `isProven`: the other transaction was seen. */
+  | { readonly kind: "nonce_taken"; readonly isProven: boolean; readonly message: string };
+
 /** Polls in a row, besides the patience, after which a used nonce without a receipt of ours is taken for a foreign transaction's. */
 const missesUntilForeign = 3;
 /** Simulation sees the state of now, execution that of a later block: room for a storage slot that turned from warm or set to new. */
 const gasMarginPercent = 130n;
+/** Most nonces of one round of filling a gap. */
+const maxFilled = 32;
+/** How long a node that says no is asked again: a full pool and a fee that just rose pass. The lane stands still meanwhile. */
+const refusalPatienceMs = 5000;
+/** How much longer than usual a given-up transaction is watched where the node cannot tell who used its nonce. */
+const unprovenPatience = 15;
 const minRetryMs = 50;
 const maxRetryMs = 5000;
 
@@ -86,6 +105,7 @@ class Queue implements RunningTransactionQueue {
   readonly #stuckAfterMs: number;
   readonly #feeCap: bigint;
   readonly #foreignPatienceMs: number;
+  readonly #gapLookMs: number;
   /** Intents by key, from submit to their end. */
   readonly #byKey = new Map<string, Intent>();
   /** Intents that hold a nonce, by nonce. */
@@ -102,6 +122,11 @@ class Queue implements RunningTransactionQueue {
   /** Asked to look for receipts while it was looking: once more at once. */
   #woken = false;
   #resuming: Promise<void> = Promise.resolve();
+  /** The intent below which a gap is looked for, monotonic ms of the newest look, and where it found one. */
+  #lowest: Intent | undefined;
+  #gapLookedAt = 0;
+  #gapAt: number | undefined;
+  #isFilling = false;
 
   constructor(options: TransactionQueueOptions) {
     this.#o = options;
@@ -110,6 +135,7 @@ class Queue implements RunningTransactionQueue {
     this.#stuckAfterMs = options.stuckAfterMs ?? 30_000;
     this.#feeCap = options.feeCap ?? 500_000_000_000n;
     this.#foreignPatienceMs = options.foreignPatienceMs ?? 20_000;
+    this.#gapLookMs = options.gapLookMs ?? 2000;
     this.#fees = new FeeSource({ client: options.client, clock: options.clock, maxAgeMs: 4000, cap: this.#feeCap });
   }
 
@@ -139,17 +165,43 @@ class Queue implements RunningTransactionQueue {
     const running = this.#byKey.get(request.key);
     if (running !== undefined) {
       if (running.isGivenUp) this.#takeUp(running, request.sendWithinMs);
-      return await running.told.promise;
+      return await this.#answer(running, request.answerWithinMs);
     }
     this.#throwIfClosed();
     const intent = newIntent({ ...request, gas: request.gas, createdAt: this.#o.clock.now() });
     // Taken before the first await, so that two calls with one key cannot both go on.
     this.#byKey.set(request.key, intent);
-    this.#begin(intent, request.sendWithinMs).catch((error: unknown) => {
+    this.#begin(intent, request.sendWithinMs).catch((error: unknown) => this.#failed(intent, error));
+    return await this.#answer(intent, request.answerWithinMs);
+  }
+
+  /** What the caller is told: the outcome, or at its time that there is none yet. The intent goes on all the same. */
+  async #answer(intent: Intent, withinMs: number | undefined): Promise<TransactionOutcome> {
+    if (withinMs === undefined) return await intent.told.promise;
+    const late = Promise.withResolvers<TransactionOutcome>();
+    const cancel = this.#o.clock.after(withinMs, () =>
+      late.resolve({ status: "abandoned", message: "it was not mined in time", undecided: true }),
+    );
+    try {
+      return await Promise.race([intent.told.promise, late.promise]);
+    } finally {
+      cancel();
+    }
+  }
+
+  /** The journal failed, or the queue was closed. What may be on the chain goes on being watched; of the rest nothing is left. */
+  #failed(intent: Intent, cause: unknown): void {
+    const error = cause instanceof Error ? cause : new Error(String(cause));
+    intent.told.reject(error);
+    if (!isInDoubt(intent) || this.#closed.signal.aborted) {
       this.#forget(intent);
-      intent.told.reject(error instanceof Error ? error : new Error(String(error)));
-    });
-    return await intent.told.promise;
+      return;
+    }
+    if (this.#byNonce.get(intent.nonce) !== intent) {
+      intent.isGivenUp = true;
+      this.#givenUp.add(intent);
+    }
+    this.#watch();
   }
 
   isPending(key: string): boolean {
@@ -160,8 +212,15 @@ class Queue implements RunningTransactionQueue {
     const running = this.#byKey.get(key);
     if (running !== undefined) return await running.told.promise;
     const row = await this.#o.journal.transaction(key);
-    const outcome = row?.outcome ?? undefined;
-    return outcome === undefined ? undefined : await this.#restore(outcome);
+    if (row?.outcome === undefined || row.outcome === null) return undefined;
+    // Without its receipt nobody can tell: a node that lags, or has thrown it away, or a chain that has taken it back.
+    return (
+      (await this.#restore(row.outcome)) ?? {
+        status: "abandoned",
+        message: "the node does not show the receipt of a transaction that was mined",
+        undecided: true,
+      }
+    );
   }
 
   poke(): void {
@@ -183,42 +242,60 @@ class Queue implements RunningTransactionQueue {
   // ------------------------------------------------------------------------------------------------------- from submit to sent
 
   async #begin(intent: Intent, sendWithinMs: number | undefined): Promise<void> {
-    const known = await this.#o.journal.transaction(intent.key);
-    const outcome = known?.outcome ?? undefined;
-    if (outcome !== undefined) {
-      this.#finish(intent, await this.#restore(outcome));
-      return;
-    }
     const until = sendWithinMs === undefined ? undefined : this.#o.clock.monotonic() + sendWithinMs;
+    const known = await this.#o.journal.transaction(intent.key);
+    if (known?.outcome !== undefined && known.outcome !== null) {
+      const outcome = await this.#restore(known.outcome);
+      if (outcome !== undefined) {
+        this.#finish(intent, outcome);
+        return;
+      }
+      if (await this.#inLane(async () => await this.#watchAgain(intent, known))) return;
+    }
     if (!(await this.#simulated(intent, until))) return;
     this.#o.crashPoint?.("simulated", intent.key);
     await this.#inLane(async () => await this.#allocateAndSend(intent, until));
   }
 
+  /**
+   * A transaction that was mined, and that the node does not show any more, is under way again: on its own nonce, so that it is still
+   * mined at most once, until it is seen or proven to have been replaced. False where that nonce is another's by now.
+   */
+  async #watchAgain(intent: Intent, row: JournaledIntent): Promise<boolean> {
+    if (row.nonce === null || this.#byNonce.has(row.nonce)) return false;
+    await this.#o.journal.updateTransaction(row.key, {
+      status: "sent",
+      outcome: null,
+      updatedAt: this.#o.clock.now(),
+    });
+    intent.nonce = row.nonce;
+    intent.firstNonce = 0;
+    intent.hashes = [...row.hashes];
+    intent.gas = row.gas === null ? 0n : BigInt(row.gas);
+    intent.journaled = true;
+    intent.mayBeTaken = true;
+    intent.sentAt = this.#o.clock.monotonic();
+    this.#byNonce.set(intent.nonce, intent);
+    this.#watch();
+    const [latest] = await this.#counts();
+    await this.#sendUnlessKnown(intent, latest);
+    return true;
+  }
+
   /** Runs the call against the current state. False when it ended the intent. Waits out an unreachable chain within `until`. */
   async #simulated(intent: Intent, until: number | undefined): Promise<boolean> {
-    const call = { account: this.address, to: intent.to, data: intent.data } as const;
     for (let attempt = 0; ; attempt += 1) {
       this.#throwIfClosed();
       try {
-        if (intent.fixedGas === undefined) {
-          intent.gas = ((await this.#o.client.estimateGas(call)) * gasMarginPercent) / 100n;
-        } else {
-          await this.#o.client.call({ ...call, gas: intent.fixedGas });
-          intent.gas = intent.fixedGas;
-        }
+        await this.#estimate(intent);
         return true;
       } catch (error) {
         if (chainUnavailableIn(error) === undefined) {
-          this.#finish(intent, this.#failedSimulation(error));
+          await this.#end(intent, this.#failedSimulation(error));
           return false;
         }
         if (this.#late(until)) {
-          this.#finish(intent, {
-            status: "abandoned",
-            message: `the chain could not be reached in time: ${nodeMessage(error)}`,
-            undecided: false,
-          });
+          await this.#giveUp(intent, `the chain could not be reached in time: ${nodeMessage(error)}`);
           return false;
         }
       }
@@ -226,7 +303,18 @@ class Queue implements RunningTransactionQueue {
     }
   }
 
-  #failedSimulation(error: unknown): TransactionOutcome {
+  /** Runs the call, and takes the gas that it needs. Rejects with the node's error. */
+  async #estimate(intent: Intent): Promise<void> {
+    const call = { account: this.address, to: intent.to, data: intent.data } as const;
+    if (intent.fixedGas === undefined) {
+      intent.gas = ((await this.#o.client.estimateGas(call)) * gasMarginPercent) / 100n;
+    } else {
+      await this.#o.client.call({ ...call, gas: intent.fixedGas });
+      intent.gas = intent.fixedGas;
+    }
+  }
+
+  #failedSimulation(error: unknown): Extract<TransactionOutcome, { message: string }> {
     if (!looksReverted(error)) return { status: "abandoned", message: nodeMessage(error), undecided: false };
     const revert = decodeRevert(revertDataIn(error));
     return {
@@ -255,7 +343,6 @@ class Queue implements RunningTransactionQueue {
       }
       this.#nextNonce = intent.nonce + 1;
       this.#byNonce.set(intent.nonce, intent);
-      await this.#persist(intent);
       this.#o.crashPoint?.("persisted", intent.key);
       const result = await this.#sendUntilDecided(intent, until);
       this.#o.crashPoint?.("sent", intent.key);
@@ -265,15 +352,29 @@ class Queue implements RunningTransactionQueue {
       }
       this.#byNonce.delete(intent.nonce);
       this.#nextNonce = undefined;
-      if (result.refused) {
+      if (result.kind === "refused") {
         await this.#giveUp(intent, result.message);
         return;
       }
-      // The nonce went to a foreign transaction: the same intent takes the next one.
-      this.#o.onEvent?.({ type: "foreign_nonce", key: intent.key, kind: intent.kind, nonce: intent.nonce });
+      this.#loseNonce(intent, result.isProven);
+      // Its purpose may be fulfilled, or past: only what is still possible takes the next nonce.
+      if (!(await this.#simulated(intent, until))) return;
     }
   }
 
+  /** Another transaction has its nonce: it needs a new one. */
+  #loseNonce(intent: Intent, isProven: boolean): void {
+    this.#o.onEvent?.({ type: "foreign_nonce", key: intent.key, kind: intent.kind, nonce: intent.nonce });
+    this.#nextNonce = undefined;
+    intent.misses = 0;
+    intent.mayBeTaken = false;
+    intent.earlierInDoubt ||= !isProven;
+  }
+
+  /**
+   * Signs an intent for a nonce, and writes nonce and hashes before anything else knows of them: a hash that the journal does not know
+   * can never be on the chain, and a failed write leaves the intent as it was.
+   */
   async #sign(intent: Intent, nonce: number, fees: Fees): Promise<void> {
     const raw = await this.#o.account.signTransaction({
       type: "eip1559",
@@ -284,23 +385,24 @@ class Queue implements RunningTransactionQueue {
       gas: intent.gas,
       ...fees,
     });
-    if (intent.nonce !== nonce) {
-      intent.hashes = [];
-      intent.mayBeTaken = false;
-    }
+    // Its end is being written: nothing may be written over it.
+    if (intent.isEnding) return;
+    const hash = keccak256(raw);
+    const hashes = intent.hashes.includes(hash) ? intent.hashes : [...intent.hashes, hash];
+    await this.#persist(intent, nonce, hashes);
+    intent.firstNonce = Math.min(intent.firstNonce, nonce);
     intent.nonce = nonce;
+    intent.hashes = hashes;
     intent.fees = fees;
     intent.raw = raw;
-    intent.hashes.push(keccak256(raw));
     intent.misses = 0;
   }
 
-  /** Writes nonce and hashes before anything is sent: a hash that the journal does not know can never be on the chain. */
-  async #persist(intent: Intent): Promise<void> {
+  async #persist(intent: Intent, nonce: number, hashes: readonly Hex[]): Promise<void> {
     const now = this.#o.clock.now();
     const mutable = {
-      nonce: intent.nonce,
-      hashes: [...intent.hashes],
+      nonce,
+      hashes: [...hashes],
       status: "sent",
       outcome: null,
       gas: String(intent.gas),
@@ -327,70 +429,94 @@ class Queue implements RunningTransactionQueue {
    * Sends the newest signed transaction until it is known what became of it. What a node answers to a send is not believed: the
    * chain is read instead.
    *
-   * @param until Monotonic ms after which a chain that cannot be reached is not waited for.
+   * @param until Monotonic ms after which it is not sent any more.
    */
-  async #sendUntilDecided(
-    intent: Intent,
-    until?: number,
-  ): Promise<"accepted" | { readonly refused: boolean; readonly message: string }> {
+  async #sendUntilDecided(intent: Intent, until?: number): Promise<SendResult> {
     const startedAt = this.#o.clock.monotonic();
     for (let attempt = 0; ; attempt += 1) {
       this.#throwIfClosed();
       const { raw } = intent;
-      if (raw === undefined) return "accepted";
+      if (raw === undefined || intent.isEnding) return "accepted";
       let failure: unknown;
       try {
         await this.#o.client.sendRawTransaction({ serializedTransaction: raw });
-        intent.sentAt = this.#o.clock.monotonic();
-        return "accepted";
+        return this.#accepted(intent);
       } catch (error) {
         failure = error;
         // No answer is no refusal: the node may have taken it.
         intent.mayBeTaken ||= chainUnavailableIn(error) !== undefined;
       }
       try {
-        if (await this.#known(intent)) {
-          intent.sentAt = this.#o.clock.monotonic();
-          return "accepted";
-        }
-        const [latest, pendingCount] = await this.#counts();
-        if (latest > intent.nonce || pendingCount > intent.nonce) {
-          // Used, or claimed in the pool, by something else; but a lagging node may not show ours yet.
-          const patient = intent.mayBeTaken && this.#o.clock.monotonic() - startedAt < this.#foreignPatienceMs;
-          if (patient || attempt + 1 < missesUntilForeign) {
-            await this.#retryPause(attempt);
-            continue;
-          }
-          if (pendingCount > intent.nonce && latest <= intent.nonce) {
-            this.#fees.forget();
-            if (await this.#raiseFees(intent)) continue;
-          }
-          return { refused: false, message: nodeMessage(failure) };
-        }
-        if (pendingCount < intent.nonce) {
-          // Ours below it are not in the pool any more: put them back first.
-          await this.#rebroadcastBelow(intent.nonce);
-          if (attempt > 20) return { refused: true, message: nodeMessage(failure) };
-        } else if (chainUnavailableIn(failure) === undefined) {
-          this.#o.onEvent?.({ type: "send_failed", key: intent.key, kind: intent.kind, message: nodeMessage(failure) });
-          // The node heard it and said no: once more with the market's fees of now, then give up. Nothing is on the chain.
-          if (attempt > 0) return { refused: true, message: nodeMessage(failure) };
-          this.#fees.forget();
-          await this.#resign(intent);
-        }
+        const result = await this.#judgeFailure(intent, failure, { attempt, startedAt, until });
+        if (result !== undefined) return result;
+        if (this.#late(until)) return { kind: "refused", message: `it could not be sent: ${nodeMessage(failure)}` };
       } catch (error) {
         if (chainUnavailableIn(error) === undefined) throw error;
         if (this.#late(until))
-          return { refused: true, message: `the chain could not be reached in time: ${nodeMessage(error)}` };
+          return { kind: "refused", message: `the chain could not be reached in time: ${nodeMessage(error)}` };
       }
       await this.#retryPause(attempt);
     }
   }
 
+  #accepted(intent: Intent): "accepted" {
+    intent.mayBeTaken = true;
+    intent.sentAt = this.#o.clock.monotonic();
+    return "accepted";
+  }
+
+  /** Reads from the chain what a failed sending means; undefined = send again. */
+  async #judgeFailure(
+    intent: Intent,
+    failure: unknown,
+    tries: { readonly attempt: number; readonly startedAt: number; readonly until: number | undefined },
+  ): Promise<SendResult | undefined> {
+    if (await this.#known(intent)) return this.#accepted(intent);
+    const message = nodeMessage(failure);
+    const [latest, pendingCount] = await this.#counts();
+    if (latest > intent.nonce || pendingCount > intent.nonce) {
+      // Used, or claimed in the pool: by ours, which a lagging node may not show yet, or by another. Watching finds out.
+      if (intent.mayBeTaken) return this.#accepted(intent);
+      if (tries.attempt + 1 < missesUntilForeign) return undefined;
+      if (latest > intent.nonce) {
+        const user = await this.#userOfNonce(intent);
+        return user === "ours"
+          ? this.#accepted(intent)
+          : { kind: "nonce_taken", isProven: user === "another", message };
+      }
+      this.#fees.forget();
+      return (await this.#raiseFees(intent)) ? undefined : { kind: "nonce_taken", isProven: false, message };
+    }
+    if (pendingCount < intent.nonce) {
+      // The node waits for what is below.
+      await this.#fillGap(pendingCount, intent.nonce);
+      return tries.attempt > 20 ? { kind: "refused", message } : undefined;
+    }
+    if (chainUnavailableIn(failure) !== undefined) return undefined;
+    this.#o.onEvent?.({ type: "send_failed", key: intent.key, kind: intent.kind, message });
+    // The node heard it and said no: again with the market's fees of then, for as long as that may pass.
+    const isPatient = this.#o.clock.monotonic() - tries.startedAt < refusalPatienceMs;
+    if (!isPatient || (await this.#cannotPay(intent))) return { kind: "refused", message };
+    this.#fees.forget();
+    await this.#resign(intent);
+    return undefined;
+  }
+
+  async #cannotPay(intent: Intent): Promise<boolean> {
+    const balance = await this.#o.client.getBalance({ address: this.address });
+    return intent.fees !== undefined && balance < intent.gas * intent.fees.maxFeePerGas;
+  }
+
+  /** Whose transaction used the nonce of an intent, as far as the node tells. */
+  async #userOfNonce(intent: Intent): Promise<"ours" | "another" | "unknown"> {
+    const hash = await transactionOfNonce(this.#o.client, this.address, intent.nonce);
+    if (hash === undefined) return "unknown";
+    return intent.hashes.includes(hash) ? "ours" : "another";
+  }
+
   /** Signs the same nonce again with current fees, without requiring them to be higher: the earlier one was never taken. */
   async #resign(intent: Intent): Promise<void> {
     await this.#sign(intent, intent.nonce, await this.#fees.current());
-    await this.#persist(intent);
   }
 
   /** Signs the same nonce at fees that replace a pooled transaction. False when the cap forbids it. */
@@ -402,7 +528,6 @@ class Queue implements RunningTransactionQueue {
       return false;
     }
     await this.#sign(intent, intent.nonce, fees);
-    await this.#persist(intent);
     this.#o.onEvent?.({
       type: "bumped",
       key: intent.key,
@@ -413,11 +538,71 @@ class Queue implements RunningTransactionQueue {
     return true;
   }
 
-  async #rebroadcastBelow(nonce: number): Promise<void> {
-    for (const lower of this.#inFlight()) {
-      if (lower.nonce >= nonce || lower.raw === undefined) continue;
-      await this.#o.client.sendRawTransaction({ serializedTransaction: lower.raw }).catch(() => undefined);
+  /**
+   * Gives the node every nonce that it waits for: a transaction of ours once more that it has dropped, one that was mined and that the
+   * chain has taken back, or, where there is neither, one that does nothing. What was signed for a later nonce stays as it is: signed
+   * anew for a lower one it could be mined twice.
+   */
+  async #fillGap(from: number, below: number): Promise<void> {
+    if (this.#isFilling) return;
+    this.#isFilling = true;
+    try {
+      for (let nonce = from; nonce < Math.min(below, from + maxFilled); nonce += 1) await this.#fill(nonce);
+    } finally {
+      this.#isFilling = false;
     }
+  }
+
+  async #fill(nonce: number): Promise<void> {
+    const holder = this.#byNonce.get(nonce);
+    if (holder !== undefined) {
+      if (holder.raw === undefined) await this.#resign(holder);
+      if (holder.raw !== undefined)
+        await this.#o.client.sendRawTransaction({ serializedTransaction: holder.raw }).catch(() => undefined);
+      return;
+    }
+    const intent = (await this.#takenBack(nonce)) ?? (await this.#idle(nonce));
+    await this.#sign(intent, nonce, await this.#fees.current());
+    this.#byKey.set(intent.key, intent);
+    this.#byNonce.set(nonce, intent);
+    const result = await this.#sendUntilDecided(intent, this.#o.clock.monotonic() + refusalPatienceMs);
+    if (result === "accepted") {
+      this.#o.onEvent?.({ type: "gap_closed", key: intent.key, kind: intent.kind, nonce });
+      this.#watch();
+      return;
+    }
+    this.#byNonce.delete(nonce);
+    await this.#giveUp(intent, result.message);
+  }
+
+  /** The transaction that was mined with a nonce, if what it did is still possible. */
+  async #takenBack(nonce: number): Promise<Intent | undefined> {
+    const rows = await this.#o.journal.minedTransactions(this.address, this.#o.chainId, nonce);
+    const row = rows.find((mined) => mined.nonce === nonce && mined.status === "success");
+    if (row === undefined || this.#byKey.has(row.key)) return undefined;
+    const intent = intentFromRow(row);
+    try {
+      await this.#estimate(intent);
+      return intent;
+    } catch (error) {
+      if (chainUnavailableIn(error) !== undefined) throw error;
+      await this.#o.journal.updateTransaction(row.key, {
+        status: "abandoned",
+        outcome: null,
+        updatedAt: this.#o.clock.now(),
+      });
+      return undefined;
+    }
+  }
+
+  /** A transaction that does nothing but use a nonce. */
+  async #idle(nonce: number): Promise<Intent> {
+    const createdAt = this.#o.clock.now();
+    const to: Address = this.address;
+    const key = `fill:${this.#o.chainId}:${nonce}:${createdAt}`;
+    const intent = newIntent({ key, kind: "fill_gap", to, data: "0x", gas: undefined, createdAt });
+    await this.#estimate(intent);
+    return intent;
   }
 
   /** Whether the node has one of our hashes, pooled or mined. */
@@ -469,6 +654,7 @@ class Queue implements RunningTransactionQueue {
       this.#woken = false;
       try {
         await this.#lookForReceipts();
+        await this.#closeGap();
         if (this.#stuck() !== undefined) await this.#inLane(async () => await this.#replaceStuck());
         failures = 0;
       } catch (error) {
@@ -488,14 +674,10 @@ class Queue implements RunningTransactionQueue {
     const used = await this.#o.client.getTransactionCount({ address: this.address, blockTag: "latest" });
     let head: bigint | undefined;
     for (const intent of [...this.#inFlight(), ...this.#givenUp]) {
-      if (intent.nonce >= used) continue;
+      if (intent.firstNonce >= used) continue;
       const receipt = await this.#receiptOf(intent);
       if (receipt === undefined) {
-        const now = this.#o.clock.monotonic();
-        if (intent.misses === 0) intent.missedSince = now;
-        intent.misses += 1;
-        const patient = now - intent.missedSince < this.#foreignPatienceMs;
-        if (!patient && intent.misses >= missesUntilForeign) await this.#takenByAnother(intent);
+        if (intent.nonce < used) await this.#missed(intent);
         continue;
       }
       intent.misses = 0;
@@ -505,6 +687,26 @@ class Queue implements RunningTransactionQueue {
       }
       this.#o.crashPoint?.("mined", intent.key);
       await this.#finishMined(intent, receipt);
+    }
+  }
+
+  /** Its nonce is used, and nothing shows that it was by itself: a node that lags, or another transaction. */
+  async #missed(intent: Intent): Promise<void> {
+    const now = this.#o.clock.monotonic();
+    if (intent.misses === 0) intent.missedSince = now;
+    intent.misses += 1;
+    if (now - intent.missedSince < this.#foreignPatienceMs || intent.misses < missesUntilForeign) return;
+    const user = await this.#userOfNonce(intent);
+    if (user === "ours") {
+      // Mined; its receipt will come.
+      intent.misses = 0;
+      return;
+    }
+    const isProven = user === "another" && !intent.earlierInDoubt;
+    if (!intent.isGivenUp) this.#takenByAnother(intent, user === "another");
+    else if (isProven || now - intent.missedSince >= unprovenPatience * this.#foreignPatienceMs) {
+      this.#givenUp.delete(intent);
+      await this.#abandon(intent, "another transaction took its place");
     }
   }
 
@@ -527,7 +729,13 @@ class Queue implements RunningTransactionQueue {
 
   async #finishMined(intent: Intent, receipt: TransactionReceipt): Promise<void> {
     const outcome = await this.#outcomeFrom(intent, receipt);
-    await this.#record(intent, outcome);
+    intent.isEnding = true;
+    try {
+      await this.#record(intent, outcome);
+    } catch (error) {
+      intent.isEnding = false;
+      throw error;
+    }
     if (!this.#givenUp.delete(intent)) this.#byNonce.delete(intent.nonce);
     this.#finish(intent, outcome);
     this.#o.crashPoint?.("finished", intent.key);
@@ -558,17 +766,10 @@ class Queue implements RunningTransactionQueue {
     });
   }
 
-  /** Another transaction used this nonce with our key: the intent goes round again, unless nobody waits for it any more. */
-  async #takenByAnother(intent: Intent): Promise<void> {
-    if (this.#givenUp.delete(intent)) {
-      await this.#abandon(intent, "another transaction took its place");
-      return;
-    }
-    this.#o.onEvent?.({ type: "foreign_nonce", key: intent.key, kind: intent.kind, nonce: intent.nonce });
+  /** Another transaction used this nonce with our key: the intent goes round again. */
+  #takenByAnother(intent: Intent, isProven: boolean): void {
     this.#byNonce.delete(intent.nonce);
-    this.#nextNonce = undefined;
-    intent.misses = 0;
-    intent.nonce = -1;
+    this.#loseNonce(intent, isProven);
     this.#again(intent);
   }
 
@@ -581,7 +782,28 @@ class Queue implements RunningTransactionQueue {
     run().catch((error: unknown) => {
       if (this.#closed.signal.aborted) return;
       this.#o.onEvent?.({ type: "send_failed", key: intent.key, kind: intent.kind, message: nodeMessage(error) });
+      this.#failed(intent, error);
     });
+  }
+
+  /**
+   * A reorganisation that dropped what was mined below the lowest nonce under way leaves a gap that holds up everything for good. Two
+   * looks in a row must find it: a node that lags shows the same for a moment.
+   */
+  async #closeGap(): Promise<void> {
+    const lowest = this.#inFlight()[0];
+    const now = this.#o.clock.monotonic();
+    if (lowest !== this.#lowest) {
+      this.#lowest = lowest;
+      this.#gapLookedAt = now;
+    }
+    if (lowest === undefined || lowest.misses > 0 || now - this.#gapLookedAt < this.#gapLookMs) return;
+    this.#gapLookedAt = now;
+    const [, pendingCount] = await this.#counts();
+    const isGap = pendingCount < lowest.nonce;
+    const wasGap = this.#gapAt === pendingCount;
+    this.#gapAt = isGap ? pendingCount : undefined;
+    if (isGap && wasGap) await this.#inLane(async () => await this.#fillGap(pendingCount, lowest.nonce));
   }
 
   /** The lowest nonce holds up all others: when it has waited too long it is sent again at a higher fee. */
@@ -597,7 +819,9 @@ class Queue implements RunningTransactionQueue {
     // Between the look for receipts and now it may have been mined: its receipt comes with the next look.
     const [latest] = await this.#counts();
     if (latest > lowest.nonce) return;
-    if (await this.#raiseFees(lowest)) await this.#sendUntilDecided(lowest);
+    // At the cap it is sent as it is: the pool may have dropped it.
+    await this.#raiseFees(lowest);
+    await this.#sendUntilDecided(lowest, this.#o.clock.monotonic() + this.#stuckAfterMs);
     lowest.sentAt = this.#o.clock.monotonic();
   }
 
@@ -611,14 +835,7 @@ class Queue implements RunningTransactionQueue {
         const [latest] = await this.#counts();
         for (const intent of [...this.#byKey.values()].filter(({ journaled }) => journaled)) {
           if (intent.nonce < 0 || intent.raw !== undefined || intent.isGivenUp) continue;
-          if (latest > intent.nonce || (await this.#known(intent))) {
-            intent.sentAt = this.#o.clock.monotonic();
-            continue;
-          }
-          const fees = await this.#fees.current();
-          await this.#sign(intent, intent.nonce, fees);
-          await this.#persist(intent);
-          await this.#sendUntilDecided(intent);
+          await this.#sendUnlessKnown(intent, latest);
         }
         break;
       } catch (error) {
@@ -630,12 +847,22 @@ class Queue implements RunningTransactionQueue {
     this.#watch();
   }
 
-  async #restore(text: string): Promise<TransactionOutcome> {
+  /** Sends what an earlier process, or time, has left to chance, unless its nonce is used or the node has it. */
+  async #sendUnlessKnown(intent: Intent, latest: number): Promise<void> {
+    if (latest > intent.nonce || (await this.#known(intent))) {
+      intent.sentAt = this.#o.clock.monotonic();
+      return;
+    }
+    await this.#sign(intent, intent.nonce, await this.#fees.current());
+    await this.#sendUntilDecided(intent, this.#o.clock.monotonic() + this.#stuckAfterMs);
+  }
+
+  /** A stored outcome; undefined where the chain does not show the receipt. */
+  async #restore(text: string): Promise<TransactionOutcome | undefined> {
     const stored = readStoredOutcome(text);
     if (stored.status === "reverted") return { ...stored, errorName: stored.errorName ?? undefined };
     const receipt = await this.#askReceipt(stored.hash);
-    if (receipt === undefined) throw new Error(`the chain no longer has the receipt of ${stored.hash}`);
-    return { status: "success", hash: stored.hash, receipt };
+    return receipt === undefined ? undefined : { status: "success", hash: stored.hash, receipt };
   }
 
   // ------------------------------------------------------------------------------------------------------- small things
@@ -645,7 +872,7 @@ class Queue implements RunningTransactionQueue {
    * is used: by itself, or by whatever is sent next.
    */
   async #giveUp(intent: Intent, message: string): Promise<void> {
-    if (!intent.mayBeTaken) {
+    if (!isInDoubt(intent)) {
       await this.#abandon(intent, message);
       return;
     }
@@ -662,9 +889,9 @@ class Queue implements RunningTransactionQueue {
     intent.told = newTold();
     intent.isGivenUp = false;
     const until = sendWithinMs === undefined ? undefined : this.#o.clock.monotonic() + sendWithinMs;
-    this.#inLane(async () => await this.#sendAgain(intent, until)).catch((error: unknown) => {
-      intent.told.reject(error instanceof Error ? error : new Error(String(error)));
-    });
+    this.#inLane(async () => await this.#sendAgain(intent, until)).catch((error: unknown) =>
+      this.#failed(intent, error),
+    );
   }
 
   async #sendAgain(intent: Intent, until: number | undefined): Promise<void> {
@@ -675,7 +902,7 @@ class Queue implements RunningTransactionQueue {
         // In use, by itself or by another: the watch will tell.
         if (latest > intent.nonce || this.#byNonce.has(intent.nonce)) return;
         await this.#sign(intent, intent.nonce, await this.#fees.current());
-        break;
+        if (!intent.isEnding) break;
       } catch (error) {
         if (chainUnavailableIn(error) === undefined) throw error;
         if (this.#late(until)) {
@@ -687,7 +914,6 @@ class Queue implements RunningTransactionQueue {
     }
     if (!this.#givenUp.delete(intent)) return;
     this.#byNonce.set(intent.nonce, intent);
-    await this.#persist(intent);
     const result = await this.#sendUntilDecided(intent, until);
     if (result === "accepted") {
       this.#watch();
@@ -700,6 +926,17 @@ class Queue implements RunningTransactionQueue {
 
   async #abandon(intent: Intent, message: string): Promise<void> {
     const outcome = { status: "abandoned", message, undecided: false } as const;
+    await this.#record(intent, outcome);
+    this.#finish(intent, outcome);
+  }
+
+  /** Ends an intent that is not sent. One that may have been sent before is given up instead: what it was told now may be its own doing. */
+  async #end(intent: Intent, outcome: Extract<TransactionOutcome, { message: string }>): Promise<void> {
+    if (isInDoubt(intent)) {
+      await this.#giveUp(intent, outcome.message);
+      return;
+    }
+    // Written before it is told: else the next process would take the intent up and send it.
     await this.#record(intent, outcome);
     this.#finish(intent, outcome);
   }

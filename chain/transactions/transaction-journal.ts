@@ -11,7 +11,7 @@ export interface JournaledIntent {
   /** Gas limit, decimal. */
   readonly gas: string | null;
   readonly nonce: number | null;
-  /** All hashes signed for this nonce, oldest first. */
+  /** All hashes ever signed, oldest first. */
   readonly hashes: readonly Hex[];
   /** `given_up`: its caller has let it go, and what becomes of its nonce is not known yet. */
   readonly status: "queued" | "allocated" | "sent" | "given_up" | "success" | "reverted" | "abandoned";
@@ -33,4 +33,6 @@ export interface TransactionJournal {
   transaction(key: string): Promise<JournaledIntent | undefined>;
   /** Intents of a sender that are not final, by nonce then age. */
   openTransactions(sender: Address, chainId: number): Promise<readonly JournaledIntent[]>;
+  /** Intents of a sender that were mined with a nonce from `fromNonce` on, by nonce. */
+  minedTransactions(sender: Address, chainId: number, fromNonce: number): Promise<readonly JournaledIntent[]>;
 }

@@ -16,6 +16,11 @@ export interface TransactionRequest {
   readonly gas?: bigint;
   /** Ms from `submit` within which the node must have taken the transaction, else it is abandoned. */
   readonly sendWithinMs?: number;
+  /**
+   * Ms from `submit` within which the caller is answered: with `abandoned` and `undecided` when nothing is known by then. The
+   * transaction goes on, and `isPending` tells until when.
+   */
+  readonly answerWithinMs?: number;
 }
 
 /** How an intent ended. `reverted` without a hash was found out by simulation and cost nothing. */
@@ -29,8 +34,8 @@ export type TransactionOutcome =
       readonly message: string;
     }
   /**
-   * Not sent in time, or refused by the node. `undecided`: a sending of it had no answer, so that it may still be mined; the queue goes
-   * on watching, and `isPending` stays true until it is known. Else nothing is on the chain, nor ever will be.
+   * Not sent or not mined in time, or refused by the node. `undecided`: it may be on the chain or still come there; the queue goes on
+   * watching, and `isPending` stays true until it is known. Else nothing is on the chain, nor ever will be.
    */
   | { readonly status: "abandoned"; readonly message: string; readonly undecided: boolean };
 
@@ -43,7 +48,10 @@ export interface TransactionQueue {
    * when the journal fails.
    */
   submit(request: TransactionRequest): Promise<TransactionOutcome>;
-  /** Outcome of an intent that was journaled earlier, once known or given up; undefined when the key left nothing. */
+  /**
+   * Outcome of an intent that was journaled earlier, once known or given up; undefined when the key left nothing. Undecided when it was
+   * mined, but the node does not show its receipt.
+   */
   outcomeOf(key: string): Promise<TransactionOutcome | undefined>;
   /** Whether it is not known yet what becomes of an intent. */
   isPending(key: string): boolean;

@@ -94,6 +94,19 @@ describe("the SQLite journal", () => {
     }
   });
 
+  it("finds what a sender had mined from a nonce on, so that a reorganisation's gap can be closed with it", async () => {
+    const rows = [
+      transactionRow({ key: "below", nonce: 4, status: "success" }),
+      transactionRow({ key: "second", nonce: 6, status: "reverted" }),
+      transactionRow({ key: "first", nonce: 5, status: "success" }),
+      transactionRow({ key: "open", nonce: 7, status: "sent" }),
+      transactionRow({ key: "other chain", nonce: 5, status: "success", chainId: 1 }),
+    ];
+    for (const row of rows) await journal.insertTransaction(row);
+    const mined = await journal.minedTransactions(transactionRow({ key: "" }).sender, 31_337, 5);
+    expect(mined.map(({ key }) => key)).to.deep.equal(["first", "second"]);
+  });
+
   it("writes a job over an outdated revision never, so that two writers cannot lose each other's change", async () => {
     expect(await journal.casJob(jobRow({ id: "j", revision: 2 }))).to.equal(false);
     expect(await journal.casJob(jobRow({ id: "j", revision: 1 }))).to.equal(true);

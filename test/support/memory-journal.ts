@@ -1,6 +1,7 @@
 import type { JournaledIntent, TransactionJournal } from "../../chain/transactions/transaction-journal.ts";
 
 const open: ReadonlySet<JournaledIntent["status"]> = new Set(["queued", "allocated", "sent", "given_up"]);
+const mined: ReadonlySet<JournaledIntent["status"]> = new Set(["success", "reverted"]);
 
 /** A journal that forgets with the process; a second queue on it stands for a restart. */
 export function memoryJournal(): TransactionJournal {
@@ -19,6 +20,10 @@ export function memoryJournal(): TransactionJournal {
       rows.set(key, { ...row, ...change });
     },
     transaction: async (key) => await Promise.resolve(rows.get(key)),
+    minedTransactions: async (_sender, _chainId, fromNonce) =>
+      await Promise.resolve(
+        [...rows.values()].filter(({ status, nonce }) => mined.has(status) && nonce !== null && nonce >= fromNonce),
+      ),
     openTransactions: async () => await Promise.resolve([...rows.values()].filter(({ status }) => open.has(status))),
   };
 }

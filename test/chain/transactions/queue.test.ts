@@ -200,6 +200,103 @@ describe("the transaction queue", function () {
       expect(await nonceOf(address)).to.equal(before + 1);
     });
 
+    it("sends nothing of a transaction whose journal write failed, and gives its nonce to the next", async () => {
+      const journal = memoryJournal();
+      let isFull = true;
+      const { queue, address } = await open(6, {
+        journal: {
+          ...journal,
+          insertTransaction: async (row) => {
+            if (isFull) throw new Error("disk full");
+            return await journal.insertTransaction(row);
+          },
+        },
+      });
+      const before = await nonceOf(address);
+      const refused = await queue
+        .submit({ key: "refused", kind: "test", to: receiver, data: "0xdead" })
+        .catch((error: unknown) => error);
+      expect(refused).to.be.instanceOf(Error).with.property("message", "disk full");
+      expect(queue.isPending("refused")).to.equal(false);
+      isFull = false;
+      const next = await queue.submit({ key: "next", kind: "test", to: receiver, data: "0x01" });
+      expect(next.status === "success" && next.receipt.status).to.equal("success");
+      expect(await nonceOf(address), "the refused one was sent as well").to.equal(before + 1);
+    });
+
+    it("knows its own transaction by the block that holds it, however long its receipt is not shown", async () => {
+      const { queue, address, events } = await open(9, { rpcUrl: proxy.url, foreignPatienceMs: 50 });
+      const before = await nonceOf(address);
+      let isLost = false;
+      let hidden = 0;
+      proxy.setFault(({ method }) => {
+        if (method === "eth_sendRawTransaction" && !isLost) {
+          isLost = true;
+          return { kind: "drop-answer" };
+        }
+        if (method !== "eth_getTransactionReceipt" && method !== "eth_getTransactionByHash") return undefined;
+        hidden += 1;
+        return { kind: "result", result: null };
+      });
+      const sent = queue.submit({ key: "lost", kind: "test", to: receiver, data: "0x01", sendWithinMs: 200 });
+      await until("it was looked for often", () => hidden > 20);
+      expect(events.map(({ type }) => type)).to.deep.equal([]);
+      proxy.setFault(undefined);
+      expect((await sent).status).to.equal("success");
+      expect(await nonceOf(address), "it was sent with another nonce too").to.equal(before + 1);
+    });
+
+    it("asks a node again that is too full for it", async () => {
+      const { queue } = await open(5, { rpcUrl: proxy.url });
+      let refused = 0;
+      proxy.setFault(({ method }) => {
+        if (method !== "eth_sendRawTransaction" || refused >= 4) return undefined;
+        refused += 1;
+        return { kind: "error", code: -32_000, message: "txpool is full" };
+      });
+      const outcome = await queue.submit({ key: "full", kind: "test", to: receiver, data: "0x01" });
+      expect(refused).to.equal(4);
+      expect(outcome.status).to.equal("success");
+    });
+
+    it("lets the caller go in time when the node is asked but takes nothing", async () => {
+      const { queue } = await open(6, { rpcUrl: proxy.url });
+      proxy.setFault(({ method }) => (method === "eth_sendRawTransaction" ? { kind: "http", status: 503 } : undefined));
+      const outcome = await queue.submit({ key: "half", kind: "test", to: receiver, data: "0x01", sendWithinMs: 200 });
+      expect(outcome).to.include({ status: "abandoned", undecided: true });
+      expect(queue.isPending("half")).to.equal(true);
+    });
+
+    describe("when the node does not show the receipt of what was mined before", () => {
+      const request = { key: "old", kind: "test", to: receiver, data: "0x01" } as const;
+
+      it("says that it cannot tell, and sends nothing", async () => {
+        const { queue, address } = await open(7, { rpcUrl: proxy.url });
+        await queue.submit(request);
+        const after = await nonceOf(address);
+        proxy.setFault(({ method }) =>
+          method === "eth_getTransactionReceipt" ? { kind: "result", result: null } : undefined,
+        );
+        expect(await queue.outcomeOf("old")).to.include({ status: "abandoned", undecided: true });
+        expect(await nonceOf(address)).to.equal(after);
+      });
+
+      it("waits for it when the transaction is asked for again, instead of failing or sending a second one", async () => {
+        const { queue, address } = await open(8, { rpcUrl: proxy.url, foreignPatienceMs: 50 });
+        const first = await queue.submit(request);
+        const after = await nonceOf(address);
+        let hidden = 0;
+        proxy.setFault(({ method }) => {
+          if (method !== "eth_getTransactionReceipt") return undefined;
+          hidden += 1;
+          return hidden < 10 ? { kind: "result", result: null } : undefined;
+        });
+        const again = await queue.submit(request);
+        expect(again.status === "success" && again.hash).to.equal(first.status === "success" && first.hash);
+        expect(await nonceOf(address)).to.equal(after);
+      });
+    });
+
     it("tolerates transactions that somebody else sends with the same key", async () => {
       const { queue, address } = await open(7);
       await Promise.all(submitMany(queue, 2));
@@ -283,6 +380,137 @@ describe("the transaction queue", function () {
       const outcomes = await Promise.all(sent);
       expect(outcomes.map(({ status }) => status)).to.deep.equal(["success", "success"]);
       expect(await nonceOf(address)).to.equal(before + 2);
+    });
+
+    it("answers its caller in time while nothing is mined, and knows the end all the same", async () => {
+      const { queue } = await open(1);
+      const outcome = await queue.submit({
+        key: "slow",
+        kind: "test",
+        to: receiver,
+        data: "0x01",
+        answerWithinMs: 200,
+      });
+      expect(outcome).to.include({ status: "abandoned", undecided: true });
+      expect(queue.isPending("slow")).to.equal(true);
+      await chain.rpc("evm_mine");
+      await until("it is known", () => !queue.isPending("slow"));
+      expect((await queue.outcomeOf("slow"))?.status).to.equal("success");
+    });
+
+    describe("when a reorganisation takes back what was mined", () => {
+      /** A transaction that was mined and is in no block and no pool any more. */
+      async function takenBack(opened: Opened): Promise<{ readonly before: number }> {
+        const before = await nonceOf(opened.address);
+        const snapshot = await chain.rpc("evm_snapshot");
+        const first = opened.queue.submit({ key: "first", kind: "test", to: receiver, data: "0x01" });
+        await until("it is pooled", async () => {
+          return Number(await chain.rpc("eth_getTransactionCount", opened.address, "pending")) === before + 1;
+        });
+        await chain.rpc("evm_mine");
+        expect((await first).status).to.equal("success");
+        await chain.rpc("evm_revert", snapshot);
+        expect(await nonceOf(opened.address)).to.equal(before);
+        return { before };
+      }
+
+      async function mineUntil(told: Promise<{ readonly status: string }>): Promise<string> {
+        let status: string | undefined;
+        told.then(
+          (outcome) => {
+            status = outcome.status;
+          },
+          () => undefined,
+        );
+        await until("it is told", async () => {
+          await chain.rpc("evm_mine");
+          return status;
+        });
+        return (await told).status;
+      }
+
+      it("sends it again on its own nonce, so that the next one is not held up for good", async () => {
+        const opened = await open(3, { gapLookMs: 50 });
+        const { queue, address, events, journal } = opened;
+        const { before } = await takenBack(opened);
+        expect(await mineUntil(queue.submit({ key: "second", kind: "test", to: receiver, data: "0x02" }))).to.equal(
+          "success",
+        );
+        await until("all is known", () => queue.pending === 0);
+        expect(events.filter(({ type }) => type === "gap_closed").map((event) => event.key)).to.deep.equal(["first"]);
+        expect((await journal.transaction("first"))?.status).to.equal("success");
+        expect((await queue.outcomeOf("first"))?.status).to.equal("success");
+        expect(await nonceOf(address)).to.equal(before + 2);
+      });
+
+      it("uses the nonce with nothing when what it did is not possible any more", async () => {
+        const opened = await open(4, { gapLookMs: 50, rpcUrl: proxy.url });
+        const { queue, address, events } = opened;
+        const { before } = await takenBack(opened);
+        proxy.setFault(({ method, params }) =>
+          method === "eth_estimateGas" && (params[0] as { readonly data?: string }).data === "0x01"
+            ? { kind: "error", code: 3, message: "execution reverted", data: "0x" }
+            : undefined,
+        );
+        expect(await mineUntil(queue.submit({ key: "second", kind: "test", to: receiver, data: "0x02" }))).to.equal(
+          "success",
+        );
+        await until("all is known", () => queue.pending === 0);
+        expect(
+          events.filter(({ type }) => type === "gap_closed").map((event) => "kind" in event && event.kind),
+        ).to.deep.equal(["fill_gap"]);
+        expect(await queue.outcomeOf("first"), "it is not on the chain").to.equal(undefined);
+        expect(await nonceOf(address)).to.equal(before + 2);
+      });
+    });
+
+    describe("when its nonce is lost to another transaction and it is refused on a second look", () => {
+      /** Pooled, dropped, replaced by another; from then on its simulation reverts. */
+      async function lose(opened: Opened): Promise<{ readonly told: ReturnType<RunningTransactionQueue["submit"]> }> {
+        const { queue, address, journal } = opened;
+        const told = queue.submit({ key: "loser", kind: "test", to: receiver, data: "0x01" });
+        const hash = await until("it is sent", async () => {
+          const first = (await journal.transaction("loser"))?.hashes[0];
+          return first !== undefined && (await chain.rpc("eth_getTransactionByHash", first)) !== null
+            ? first
+            : undefined;
+        });
+        await chain.rpc("anvil_dropTransaction", hash);
+        await chain.rpc("eth_sendTransaction", { from: address, to: receiver, value: "0x1" });
+        await chain.rpc("evm_mine");
+        return { told };
+      }
+
+      it("is not sent by the next process after its caller was told", async () => {
+        const opened = await open(7, { foreignPatienceMs: 100, rpcUrl: proxy.url });
+        proxy.setFault(({ method }) =>
+          method === "eth_estimateGas" && proxy.count("eth_estimateGas") > 1
+            ? { kind: "error", code: 3, message: "execution reverted", data: "0x" }
+            : undefined,
+        );
+        proxy.reset();
+        const { told } = await lose(opened);
+        expect((await told).status).to.equal("reverted");
+        expect((await opened.journal.transaction("loser"))?.status).to.equal("reverted");
+        await opened.queue.close();
+        const next = await open(7, { journal: opened.journal });
+        expect(next.queue.pending).to.equal(0);
+      });
+
+      it("is told undecided where the node cannot show whose transaction it was", async () => {
+        const opened = await open(8, { foreignPatienceMs: 100, rpcUrl: proxy.url });
+        proxy.setFault(({ method, params }) => {
+          if (method === "eth_estimateGas" && proxy.count("eth_estimateGas") > 1)
+            return { kind: "error", code: 3, message: "execution reverted", data: "0x" };
+          const isOfThePast = method === "eth_getTransactionCount" && String(params[1]).startsWith("0x");
+          return isOfThePast ? { kind: "error", code: -32_000, message: "missing trie node" } : undefined;
+        });
+        proxy.reset();
+        const { told } = await lose(opened);
+        expect(await told).to.include({ status: "abandoned", undecided: true });
+        expect(opened.queue.isPending("loser")).to.equal(true);
+        await until("it is known in the end", () => !opened.queue.isPending("loser"));
+      });
     });
 
     describe("when the chain is lost while a transaction is sent", () => {

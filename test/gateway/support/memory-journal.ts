@@ -28,6 +28,10 @@ export class MemoryJournal implements Journal {
     return [];
   }
 
+  async minedTransactions(): Promise<readonly TransactionRow[]> {
+    return [];
+  }
+
   async putJob(job: JobRow): Promise<void> {
     if (this.failure !== undefined) throw this.failure;
     this.jobs.set(job.id, job);
