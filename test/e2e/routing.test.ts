@@ -106,6 +106,27 @@ describe("routing over four providers", function () {
     expect(((await job.json()) as { decision: { policy: string } }).decision.policy).to.equal("cheapest");
   });
 
+  it("shows both throughput statistics of the chosen provider, as it signed them", async () => {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-t4t-routing": "pulsar", "x-t4t-debug": "true" },
+      body: JSON.stringify({ model: testModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 4 }),
+    });
+    await response.text();
+    const decision = JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as {
+      ranked: { provider: string; lastMeanInputTps?: number; maxInputTps?: number }[];
+    };
+    const [chosen] = decision.ranked;
+    expect(chosen?.provider).to.equal(response.headers.get("x-t4t-provider"));
+    expect(chosen?.lastMeanInputTps).to.be.greaterThan(0);
+    expect(chosen?.maxInputTps).to.be.at.least(chosen?.lastMeanInputTps ?? Number.POSITIVE_INFINITY);
+    const job = await fetch(`${url}/v1/jobs/${response.headers.get("x-t4t-job-id") ?? ""}`);
+    expect(((await job.json()) as { decision: unknown }).decision).to.deep.equal(decision);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    expect(metrics).to.match(/^t4t_gateway_decisions_total\{policy="pulsar",reason="no_key",verdict="ready"\} [1-9]/m);
+    expect(metrics).to.match(/^t4t_provider_max_input_tps\{[^}]*\} [1-9]/m);
+  });
+
   for (const policy of ["consistent_hash", "pulsar"]) {
     it(`${policy} keeps each conversation on one provider, and moves only its keys when that one leaves`, async () => {
       const before = await owners(policy);
