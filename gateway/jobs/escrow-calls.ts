@@ -87,6 +87,8 @@ export interface PostRequest {
   /** Unix seconds. */
   readonly deadline: number;
   readonly sendWithinMs: number;
+  /** Ms within which the outcome is told, whatever is known by then. */
+  readonly answerWithinMs: number;
 }
 
 /** All that the gateway asks of the escrow, for one wallet. */
@@ -219,6 +221,7 @@ export class EscrowCalls {
       data,
       kind: "postJobAny",
       sendWithinMs: request.sendWithinMs,
+      answerWithinMs: request.answerWithinMs,
     });
     const jobId = this.jobIdOf(request.nonce);
     if (outcome.status === "reverted" && outcome.errorName === "JobAlreadyPosted") {

@@ -221,7 +221,10 @@ export class Janitor {
         ? undefined
         : await this.#options.calls.outcomeOfPost(attempt.postKey, attempt.candidates, attempt.jobId);
     if (outcome?.kind === "pending") throw new NotYetError();
-    if (outcome?.kind === "posted") throw new NotYetError("the chain does not show a job that it has taken");
+    // Any state but `posting` says that the chain has had it.
+    const isPosted =
+      attempt.state !== "posting" || outcome?.kind === "posted" || (outcome?.kind === "abandoned" && outcome.undecided);
+    if (isPosted) throw new NotYetError("the chain does not show a job that it has taken");
     applyEnd(record, attempt, { ...nothingPaid, state: "not_posted" }, this.#options.onEnd);
   }
 

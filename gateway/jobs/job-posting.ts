@@ -9,6 +9,8 @@ import type { RequestContext } from "./request-context.ts";
 
 /** Ms in which a post must reach the chain's node: an outage of the RPC is told to the client instead of waited out. */
 const longestSendMs = 30_000;
+/** Ms after which a client is not kept waiting for a post to be mined any longer: the RPC is gone, or the chain makes no blocks. */
+const longestPostMs = 60_000;
 
 /** How one post went, and under which id. */
 export interface Posted {
@@ -80,11 +82,14 @@ export class JobPosting {
       await this.#parts.record.save();
       this.#undecided = true;
       const sendWithinMs = clamp(this.#parts.leftMs(), 1, longestSendMs);
-      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs });
-      // The chain says that it has the job: whoever comes later must end it, whatever this request is told.
-      this.#undecided =
-        (outcome.kind === "failed" && outcome.errorName === "JobAlreadyPosted") ||
-        (outcome.kind === "abandoned" && outcome.undecided);
+      const answerWithinMs = clamp(this.#parts.leftMs(), 1, longestPostMs);
+      const outcome = await calls.post({ key, nonce, plan, deadline, sendWithinMs, answerWithinMs });
+      this.#undecided = outcome.kind === "abandoned" && outcome.undecided;
+      if (outcome.kind === "failed" && outcome.errorName === "JobAlreadyPosted") {
+        // The chain says that it has the job, whatever it shows: it is ended like any other that is given up.
+        this.#parts.record.updateAttempt(jobId, { state: "abandoned" });
+        await this.#parts.record.save();
+      }
       if (outcome.kind === "bad_deadline" && !deadlineCorrected) {
         deadlineCorrected = true;
         deadline = clamp(deadline, outcome.earliest + deadlineMarginSeconds, outcome.latest - deadlineMarginSeconds);
@@ -92,9 +97,24 @@ export class JobPosting {
       }
       if (outcome.kind === "insufficient_balance" && !toppedUp) {
         toppedUp = true;
-        if (await treasury.topUp(outcome.required)) continue;
+        if (await this.#inTime(treasury.topUp(outcome.required))) continue;
       }
       return { outcome, jobId };
+    }
+  }
+
+  /** Whether the account was filled while the request has time. */
+  async #inTime(filled: Promise<boolean>): Promise<boolean> {
+    const late = Promise.withResolvers<boolean>();
+    const cancel = this.#parts.context.clock.after(clamp(this.#parts.leftMs(), 1, longestPostMs), () =>
+      late.resolve(false),
+    );
+    // Whoever was late must not end the process with it.
+    filled.catch(() => undefined);
+    try {
+      return await Promise.race([filled, late.promise]);
+    } finally {
+      cancel();
     }
   }
 

@@ -31,7 +31,9 @@ export class JobRecord {
   #document: JobDocument;
   #revision: number;
   #dirty = false;
-  #saving: Promise<void> | undefined;
+  #isWriting = false;
+  /** The newest row of writes. */
+  #saving: Promise<void> = Promise.resolve();
   #cancelLater: (() => void) | undefined;
   /** Somebody in this process is at work on it: the janitor keeps away. */
   active: boolean;
@@ -119,9 +121,7 @@ export class JobRecord {
     this.#cancelLater?.();
     this.#cancelLater = undefined;
     this.#dirty = true;
-    this.#saving ??= this.#writeAll().finally(() => {
-      this.#saving = undefined;
-    });
+    if (!this.#isWriting) this.#saving = this.#writeAll();
     await this.#saving;
   }
 
@@ -141,26 +141,34 @@ export class JobRecord {
   /** Resolves when everything that was to be written is. */
   async saved(): Promise<void> {
     if (this.#cancelLater !== undefined) await this.save();
-    else await this.#saving;
+    else if (this.#isWriting) await this.#saving;
   }
 
   async #writeAll(): Promise<void> {
-    while (this.#dirty) {
-      this.#dirty = false;
-      this.#revision += 1;
-      const document = this.#document;
-      await this.#context.journal.putJob({
-        collection: "gateway",
-        id: document.id,
-        jobId: document.attempts.at(-1)?.jobId ?? document.id,
-        status: statusOf(document),
-        open: isOpen(document),
-        document: JSON.stringify(document),
-        revision: this.#revision,
-        createdAt: document.createdAt,
-        updatedAt: this.#context.clock.now(),
-      });
+    this.#isWriting = true;
+    try {
+      while (this.#dirty) await this.#write();
+    } finally {
+      // In the same turn as the last look at what is dirty: whoever saves from now on starts a write of its own.
+      this.#isWriting = false;
     }
+  }
+
+  async #write(): Promise<void> {
+    this.#dirty = false;
+    this.#revision += 1;
+    const document = this.#document;
+    await this.#context.journal.putJob({
+      collection: "gateway",
+      id: document.id,
+      jobId: document.attempts.at(-1)?.jobId ?? document.id,
+      status: statusOf(document),
+      open: isOpen(document),
+      document: JSON.stringify(document),
+      revision: this.#revision,
+      createdAt: document.createdAt,
+      updatedAt: this.#context.clock.now(),
+    });
   }
 
   #change(change: Partial<JobDocument>): void {

@@ -284,7 +284,7 @@ class RequestRun {
       case "insufficient_balance":
         return this.#fail(insufficientBalanceError(outcome.required, outcome.free));
       case "abandoned":
-        if (!(await this.#context.hasGas())) return this.#fail(unfundedWalletError());
+        if (!outcome.undecided && !(await this.#context.hasGas())) return this.#fail(unfundedWalletError());
         return this.#fail(chainUnavailableError(new Error(outcome.message)));
       case "bad_deadline":
         return this.#fail(chainUnavailableError(new Error(`deadline out of bounds for ${plan.modelId}`)));
