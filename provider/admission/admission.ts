@@ -5,6 +5,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { authorizationDigest } from "../../protocol/message-digest.ts";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Prices } from "../../protocol/money.ts";
+import type { ProviderErrorCode } from "../../protocol/wire.ts";
 import type { Backend } from "../upstream/backends.ts";
 import { ProviderError } from "../errors.ts";
 import { type JobReader, readPostedJob } from "../escrow/job-reader.ts";
@@ -60,6 +61,14 @@ export interface AdmissionOptions {
 const jobPatienceMs = 2_500;
 /** How long, when we have seen blocks after the one that the gateway says it is in. */
 const pastJobPatienceMs = 250;
+/** Refusals of one of our jobs, asked for by its client, after which no request can be expected for it. */
+const isGivenBack: ReadonlySet<ProviderErrorCode> = new Set([
+  "backend_unavailable",
+  "provider_busy",
+  "provider_draining",
+  "insufficient_payment",
+  "deadline_too_close",
+]);
 /** Chain reads of admission at once: strangers can cause them. */
 const maxReads = 64;
 
@@ -89,7 +98,7 @@ export class Admission {
    * @throws ProviderError with the reason of the refusal; nothing is held then.
    */
   async admit(headers: JobHeaders, body: Buffer, signal: AbortSignal): Promise<AdmittedJob> {
-    const { book, slots, offeringOf, backendOf } = this.#options;
+    const { book, offeringOf } = this.#options;
     const requestHash = bodyHash(body);
     const request = readCompletionRequest(body);
     const offering = offeringOf(request.model);
@@ -102,16 +111,7 @@ export class Admission {
     const onChain = await this.#readJob(headers, signal);
     if (onChain === undefined) throw new ProviderError("job_not_found", "the chain does not know the job");
     await this.#checkSignature(onChain, headers, requestHash);
-    this.#check(onChain, request, offering);
-    const backend = backendOf(offering.backend);
-    if (backend === undefined || backend.health.isDown) {
-      // The job is paid for and cannot be served: give it back at once, so that the client has its money and we our slot.
-      await this.#giveBack(onChain, request.model);
-      throw new ProviderError("backend_unavailable", "the backend of this model is down");
-    }
-    if (this.#options.isDraining()) throw new ProviderError("provider_draining", "the provider is shutting down");
-    const lease = slots.acquire(offering.backend);
-    if (lease === undefined) throw new ProviderError("provider_busy", "all slots of the provider are taken");
+    const { backend, lease } = await this.#place(onChain, request, offering);
     try {
       const acknowledgement = await this.#options.signer.acknowledge(headers.jobId, requestHash);
       const job = await this.#record(onChain, request.model, requestHash, acknowledgement);
@@ -129,6 +129,34 @@ export class Admission {
       };
     } catch (error) {
       lease.release();
+      throw error;
+    }
+  }
+
+  /**
+   * The backend and the slot for a job whose client asks for it. A job that cannot have them, or that does not pay for its request, is
+   * given back at once: the client gets its money, and nobody else is kept out of a slot by a job that is not served.
+   */
+  async #place(
+    job: OnChainJob,
+    request: CompletionRequest,
+    offering: OfferingConfig,
+  ): Promise<{ readonly backend: Backend; readonly lease: SlotLease }> {
+    const { slots, backendOf, isDraining } = this.#options;
+    try {
+      this.#check(job, request, offering);
+      const backend = backendOf(offering.backend);
+      if (backend === undefined || backend.health.isDown) {
+        throw new ProviderError("backend_unavailable", "the backend of this model is down");
+      }
+      if (isDraining()) throw new ProviderError("provider_draining", "the provider is shutting down");
+      const lease = slots.acquire(offering.backend);
+      if (lease === undefined) throw new ProviderError("provider_busy", "all slots of the provider are taken");
+      return { backend, lease };
+    } catch (error) {
+      if (error instanceof ProviderError && isGivenBack.has(error.code)) {
+        await this.#giveBack(job, request.model, error.code);
+      }
       throw error;
     }
   }
@@ -197,14 +225,9 @@ export class Admission {
     return result.job;
   }
 
-  async #giveBack(job: OnChainJob, model: string): Promise<void> {
+  async #giveBack(job: OnChainJob, model: string, reason: string): Promise<void> {
     const { book, clock } = this.#options;
-    const declining: ProviderJob = {
-      ...documentOf(job, clock.now()),
-      stage: "declining",
-      model,
-      reason: "backend_unavailable",
-    };
+    const declining: ProviderJob = { ...documentOf(job, clock.now()), stage: "declining", model, reason };
     if (await book.insert(declining)) return;
     await book.change(job.jobId, (now) => (now.stage === "posted" ? { ...declining, seenAt: now.seenAt } : undefined));
   }

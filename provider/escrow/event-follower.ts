@@ -13,9 +13,12 @@ import { RangePacer } from "../../chain/registry-index/range-pacer.ts";
 import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { Journal } from "../../store/journal.ts";
+import { type SeenBlock, withBlock } from "./block-locator.ts";
 
-/** What the escrow tells about a job of this provider. Events may be told twice; they are never left out. */
-export type JobEvent =
+/** What the escrow tells about a job of this provider, with the block that it is in. Events may be told twice; they are never left out. */
+export type JobEvent = JobNews & { readonly block: number };
+
+type JobNews =
   | {
       readonly kind: "posted";
       readonly jobId: Hex;
@@ -42,9 +45,9 @@ export interface Head {
 }
 
 /** Where the follower stands: everything up to this block was told. */
-interface Cursor {
-  readonly number: string;
-  readonly hash: Hex;
+interface Cursor extends SeenBlock {
+  /** Blocks below, newest first, by which a reorganisation and its depth are found. Absent in what older versions wrote. */
+  readonly seen?: readonly SeenBlock[];
 }
 
 /** Options of `JobEventFollower`. */
@@ -58,20 +61,26 @@ export interface JobEventFollowerOptions {
   readonly pollMs: number;
   /** First block to look at when the journal has no cursor; undefined = start at the head. */
   readonly firstBlock: bigint | undefined;
+  /** Block of the contracts: events are told from it when the chain has none of the blocks that were seen. */
+  readonly deployedAtBlock: bigint;
   /** Told in order; the cursor moves only after it has resolved. */
   readonly onEvent: (event: JobEvent) => Promise<void>;
+  /**
+   * The chain has dropped all blocks above this one, with what they told. Called before the new branch is told, again after a failure
+   * or a crash in it; may be called for a block below the one where the branches part.
+   */
+  readonly onReorg: (lastCommonBlock: number) => Promise<void>;
   /** Called after each poll, with what went wrong if something did. */
   readonly onPoll: (error: unknown) => void;
 }
 
 /** Most blocks of one `eth_getLogs`. */
 const maxRangeBlocks = 2_000;
-/** Blocks that are read again after a reorganisation: events are told twice rather than never. */
-const rewindBlocks = 64n;
 
 /**
  * Follows the escrow's events of one provider: ranges of `eth_getLogs` from a durable cursor, never server-side filters. The cursor
- * moves after the effects are durable, so a crash repeats events and loses none.
+ * moves after the effects are durable, so a crash repeats events and loses none. A reorganisation, however deep and also to a shorter
+ * chain, is found by the hashes of blocks that were seen, and told before the new branch is.
  */
 export class JobEventFollower {
   readonly #options: JobEventFollowerOptions;
@@ -169,7 +178,7 @@ export class JobEventFollower {
       for (const event of events) await this.#options.onEvent(event);
       const last = to === head.number ? head : await this.#block(to);
       if (last === undefined) return;
-      await this.#moveTo({ number: String(to), hash: last.hash });
+      await this.#moveTo(to, last.hash);
       from = to + 1n;
     }
   }
@@ -179,23 +188,50 @@ export class JobEventFollower {
     const cursor = this.#cursor;
     if (cursor === undefined) {
       if (this.#options.firstBlock !== undefined) return this.#options.firstBlock;
-      await this.#moveTo({ number: String(head.number), hash: head.hash });
+      await this.#moveTo(head.number, head.hash);
       return head.number + 1n;
     }
     const told = BigInt(cursor.number);
-    // A node that lags behind what another one told: it will come.
-    if (head.number < told) return told + 1n;
-    if (head.number === told && head.hash === cursor.hash) return told + 1n;
-    const isNext = head.number === told + 1n && head.parentHash === cursor.hash;
-    if (isNext) return told + 1n;
-    const present = head.number > told ? await this.#block(told) : undefined;
-    if (present?.hash === cursor.hash) return told + 1n;
-    return told > rewindBlocks ? told - rewindBlocks : 0n;
+    if (head.number === told + 1n && head.parentHash === cursor.hash) return told + 1n;
+    const seen = [cursor, ...(cursor.seen ?? [])].filter(({ number }) => BigInt(number) <= head.number);
+    for (const block of seen) {
+      if (!(await this.#isOnChain(block, head))) continue;
+      // The cursor itself, or the newest block that a node which lags behind the one that told us can know: it will come.
+      if (block === seen[0]) return told + 1n;
+      return await this.#rewind(BigInt(block.number), block);
+    }
+    // A lower head than anything that was seen is a node that is far behind; only blocks with other hashes are another chain.
+    if (seen.length === 0) return told + 1n;
+    const { deployedAtBlock } = this.#options;
+    return await this.#rewind(deployedAtBlock > 0n ? deployedAtBlock - 1n : 0n, undefined);
   }
 
-  async #moveTo(cursor: Cursor): Promise<void> {
-    await this.#options.journal.setValue(this.#cursorKey, JSON.stringify(cursor));
-    this.#cursor = cursor;
+  /** Tells of the reorganisation, then steps back; returns the first block to tell of. */
+  async #rewind(common: bigint, block: SeenBlock | undefined): Promise<bigint> {
+    await this.#options.onReorg(Number(common));
+    const hash = block?.hash ?? (await this.#block(common))?.hash;
+    if (hash !== undefined) await this.#moveTo(common, hash);
+    return common + 1n;
+  }
+
+  async #isOnChain(block: SeenBlock, head: Head): Promise<boolean> {
+    const number = BigInt(block.number);
+    if (number === head.number) return block.hash === head.hash;
+    if (number === head.number - 1n) return block.hash === head.parentHash;
+    return (await this.#block(number))?.hash === block.hash;
+  }
+
+  async #moveTo(number: bigint, hash: Hex): Promise<void> {
+    const cursor = this.#cursor;
+    const below = cursor === undefined ? [] : [cursor, ...(cursor.seen ?? [])];
+    const [block, ...seen] = withBlock(below, { number: String(number), hash });
+    if (block === undefined) return;
+    // The block that all chains start with, so that another chain is told from a node that is behind.
+    const genesis = seen.length > 0 || number === 0n ? undefined : await this.#block(0n);
+    if (genesis !== undefined) seen.push({ number: "0", hash: genesis.hash });
+    const next: Cursor = { ...block, seen: seen.map((older) => ({ number: older.number, hash: older.hash })) };
+    await this.#options.journal.setValue(this.#cursorKey, JSON.stringify(next));
+    this.#cursor = next;
   }
 
   async #block(which: "latest" | bigint): Promise<Head | undefined> {
@@ -222,7 +258,10 @@ export class JobEventFollower {
     );
     return parseEventLogs({ abi: jobEscrowAbi, logs: logs.flat() })
       .toSorted((a, b) => Number(a.blockNumber - b.blockNumber) || a.logIndex - b.logIndex)
-      .flatMap((log) => eventOf(log) ?? []);
+      .flatMap((log) => {
+        const news = newsOf(log);
+        return news === undefined ? [] : [{ ...news, block: Number(log.blockNumber) }];
+      });
   }
 }
 
@@ -243,7 +282,7 @@ function topicFilters(provider: Address) {
   return [post, [ends.map(([selector]) => selector), ...rest]] as readonly (readonly LogTopic[])[] as LogTopic[][];
 }
 
-function eventOf(log: EscrowLog): JobEvent | undefined {
+function newsOf(log: EscrowLog): JobNews | undefined {
   switch (log.eventName) {
     case "JobPosted": {
       const { jobId, client, maxPayment, unsignedLimit, deadline } = log.args;

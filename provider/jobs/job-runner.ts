@@ -13,11 +13,12 @@ import { readJsonAnswer, singleHeader } from "../upstream/read-json-answer.ts";
 import { relayStream } from "../upstream/relay-stream.ts";
 import { type MeteredUsage, UsageMeter, usageOfAnswer } from "../upstream/usage-meter.ts";
 import { ProviderError } from "../errors.ts";
-import type { Delivery } from "../settlement/job.ts";
+import { isTerminal, type Delivery } from "../settlement/job.ts";
 import type { JobBook } from "../settlement/job-book.ts";
 import type { ProviderSigner } from "../signer.ts";
 import type { StreamStatistics } from "../statistics/model-statistics.ts";
 import type { LiveJobs } from "./live-jobs.ts";
+import type { StreamEnds } from "./stream-ends.ts";
 
 /** How a run ended, as a bounded word: also a metric label. */
 export type RunOutcome =
@@ -40,6 +41,7 @@ export interface RunEvents {
 export interface JobRunnerOptions {
   readonly book: JobBook;
   readonly live: LiveJobs;
+  readonly ends: StreamEnds;
   readonly signer: ProviderSigner;
   readonly clock: Clock;
   readonly idleMs: number;
@@ -247,24 +249,28 @@ class Run {
     };
   }
 
-  /** Signs and journals what was delivered, durable before the gateway hears of it; returns the statement's JSON. */
+  /**
+   * Signs and journals what was delivered, durable before the gateway hears of it unless the journal fails: then the statement must not
+   * wait for it, as the client's receipt makes good what a crash would lose. Returns the statement's JSON.
+   */
   async #deliver(metered: MeteredUsage, responseHash: Hex, partial: boolean): Promise<string> {
-    const { signer, book, clock } = this.#options;
+    const { signer, ends, clock } = this.#options;
     const { jobId } = this.#admitted;
     const { usage, estimated } = metered;
     const signature = await signer.stateUsage({ jobId, usage, responseHash });
     const delivery: Delivery = { usage, responseHash, statement: signature, estimated, partial, at: clock.now() };
-    await book.change(jobId, (job) => {
-      if (job.stage !== "accepted") return undefined;
+    await ends.write(jobId, (job) => {
       const { checkpoint: _checkpoint, ...rest } = job;
-      return { ...rest, stage: "delivered", delivery };
+      if (job.stage === "accepted") return { ...rest, stage: "delivered", delivery };
+      // Others ended the job meanwhile. Where the chain takes that back, the work is still to be paid.
+      return isTerminal(job.stage) && job.delivery === undefined ? { ...rest, delivery } : undefined;
     });
     return encodeDelivered(usage, responseHash, signature);
   }
 
   /** Nothing was delivered: the client gets its money back. */
   async #giveBack(reason: string): Promise<void> {
-    await this.#options.book.change(this.#admitted.jobId, (job) =>
+    await this.#options.ends.write(this.#admitted.jobId, (job) =>
       job.stage === "accepted" ? { ...job, stage: "declining", reason } : undefined,
     );
   }
@@ -275,17 +281,14 @@ class Run {
       error instanceof ProviderError
         ? error
         : new ProviderError("backend_unavailable", "the provider failed", { cause: error });
-    try {
-      await this.#giveBack(this.#abort.cause === "gateway" ? "gateway" : shown.code);
-    } finally {
-      if (!response.headersSent) {
-        const body = shown.toBody();
-        response.writeHead(shown.status, { ...this.#headers(), "content-type": "application/json" });
-        response.end(body);
-      } else if (!response.writableEnded && !response.destroyed) {
-        // The head is gone; the error is the stream's only block, and its missing `[DONE]` says the rest.
-        response.end(formatSse({ data: shown.toBody() }));
-      }
+    await this.#giveBack(this.#abort.cause === "gateway" ? "gateway" : shown.code);
+    if (!response.headersSent) {
+      const body = shown.toBody();
+      response.writeHead(shown.status, { ...this.#headers(), "content-type": "application/json" });
+      response.end(body);
+    } else if (!response.writableEnded && !response.destroyed) {
+      // The head is gone; the error is the stream's only block, and its missing `[DONE]` says the rest.
+      response.end(formatSse({ data: shown.toBody() }));
     }
   }
 

@@ -11,11 +11,13 @@ import { receiptPayment } from "../settlement/next-step.ts";
 import { judgeReceipt } from "../settlement/receipts.ts";
 import type { ProviderSigner } from "../signer.ts";
 import type { LiveJobs } from "./live-jobs.ts";
+import type { StreamEnds } from "./stream-ends.ts";
 
 /** Options of `ReceiptDesk`. */
 export interface ReceiptDeskOptions {
   readonly book: JobBook;
   readonly live: LiveJobs;
+  readonly ends: StreamEnds;
   readonly signatures: ClientSignatures;
   readonly signer: ProviderSigner;
   readonly clock: Clock;
@@ -39,7 +41,7 @@ export class ReceiptDesk {
    * statement. A receipt that is too low is kept, to be settled if nothing better comes.
    */
   async take(jobId: Hex, text: string): Promise<ProviderJob> {
-    const { book, live, clock } = this.#options;
+    const { book, live, ends, clock } = this.#options;
     const decoded = decodeDelivered(text);
     if (decoded === undefined) throw new ProviderError("invalid_request", "the body is no receipt");
     const { inputTokens, outputTokens, responseHash, signature } = decoded;
@@ -50,6 +52,7 @@ export class ReceiptDesk {
       await Promise.race([live.ended(jobId), timeout.promise]);
       cancel();
     }
+    await ends.flush(jobId);
     const job = await book.get(jobId);
     if (job === undefined) throw new ProviderError("job_not_found", "the provider does not know the job");
     if (refuse(job, receipt) === "repeated") return job;
@@ -61,7 +64,7 @@ export class ReceiptDesk {
     const result = await this.#options.book.change(jobId, (now) => {
       switch (judgeReceipt(now, receipt)) {
         case "enough":
-          return { ...now, stage: "receipted", receipt };
+          return { ...now, stage: now.stage === "lost" ? "lost" : "receipted", receipt };
         case "low":
           return now.lowReceipt !== undefined && receiptPayment(now, now.lowReceipt) >= receiptPayment(now, receipt)
             ? undefined
@@ -72,7 +75,7 @@ export class ReceiptDesk {
     });
     const job = result?.job;
     if (job === undefined) throw new ProviderError("job_not_found", "the provider does not know the job");
-    if (job.stage === "receipted" && job.receipt === receipt) return job;
+    if (job.receipt === receipt) return job;
     if (refuse(job, receipt) === "low" && job.delivery !== undefined) {
       throw new ProviderError("receipt_below_usage", "the receipt is for less than was delivered", {
         extra: { statement: statementOf(job.delivery) },

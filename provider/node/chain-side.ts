@@ -1,4 +1,4 @@
-import type { Address, LocalAccount, PublicClient } from "viem";
+import type { Address, Hex, LocalAccount, PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import { verifyChain } from "../../chain/verify.ts";
@@ -18,8 +18,9 @@ import { type Published, Publisher } from "../registration/publisher.ts";
 import { RegistryReader } from "../registration/registry-reader.ts";
 import type { ProviderSettings } from "../settings/provider-settings.ts";
 import { ChainEvents } from "../settlement/chain-events.ts";
+import { EndCheck } from "../settlement/end-check.ts";
 import type { JobBook } from "../settlement/job-book.ts";
-import { recoverStreams } from "../settlement/recover.ts";
+import { recoverStream, recoverStreams } from "../settlement/recover.ts";
 import { Settler } from "../settlement/settler.ts";
 import { ProviderSigner } from "../signer.ts";
 
@@ -61,6 +62,7 @@ export class ChainSide {
   #publicationError: string | undefined;
   #drift: number | undefined;
   #balance: bigint | undefined;
+  #orphans: ReadonlySet<Hex> = new Set();
   #cancelReconcile: () => void = () => undefined;
 
   private constructor(options: ChainSideOptions, parts: ChainParts) {
@@ -76,6 +78,7 @@ export class ChainSide {
     this.#publisher = new Publisher({
       reader: registry,
       queue,
+      chainId: target.chainId,
       registry: target.registry,
       owner,
       rules,
@@ -98,6 +101,7 @@ export class ChainSide {
     this.#heartbeat = new Heartbeat({
       reader: registry,
       queue,
+      chainId: target.chainId,
       registry: target.registry,
       owner,
       clock,
@@ -143,6 +147,16 @@ export class ChainSide {
       isDraining: options.isDraining,
       onError: (error) => log.fault("ack", error),
     });
+    const endCheck = new EndCheck({
+      book,
+      signer: this.signer,
+      clock,
+      reader: this.reader,
+      queue,
+      aheadMs: () => this.aheadMs(),
+      isLive: (jobId) => live.has(jobId),
+      onReopened: (job) => log.warn("the chain took the end of a job back", { jobId: job.jobId, stage: job.stage }),
+    });
     this.#follower = new JobEventFollower({
       client,
       escrow: target.escrow,
@@ -152,6 +166,11 @@ export class ChainSide {
       clock,
       pollMs,
       firstBlock: parts.firstBlock,
+      deployedAtBlock: parts.deployedAtBlock,
+      onReorg: async (lastCommonBlock) => {
+        log.warn("the chain was reorganised", { lastCommonBlock });
+        await endCheck.endsAbove(lastCommonBlock);
+      },
       onEvent: async (event) => await events.take(event),
       onPoll: (error) => {
         queue.poke();
@@ -192,15 +211,16 @@ export class ChainSide {
       onEvent: ({ type, ...fields }) => log.warn(`transaction ${type}`, { ...fields, key: undefined }),
     });
     // Jobs of a provider that this journal does not know of are found from their events; a new provider has none.
-    const firstBlock = (provider?.openJobs ?? 0) > 0 ? BigInt(deployment.deployedAtBlock) : undefined;
-    return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock, earlier });
+    const deployedAtBlock = BigInt(deployment.deployedAtBlock);
+    const firstBlock = (provider?.openJobs ?? 0) > 0 ? deployedAtBlock : undefined;
+    return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock, deployedAtBlock, earlier });
   }
 
   /** Publishes, recovers the journal, and goes on with events, settlement and heartbeats until closed. */
   async start(): Promise<void> {
     const { book, clock, log } = this.#options;
     await this.#publication.request();
-    const recovered = await recoverStreams(book, this.signer, clock);
+    const recovered = await recoverStreams({ book, signer: this.signer, clock });
     if (recovered > 0) log.warn("took up streams of an earlier process", { jobs: recovered });
     await this.#follower.start();
     this.#settler.start();
@@ -310,6 +330,7 @@ export class ChainSide {
   async #reconcile(): Promise<void> {
     const { book, log } = this.#options;
     try {
+      await this.#takeUpOrphans();
       const { client, settings } = this.#options;
       const [provider, account] = await Promise.all([
         this.#registry.provider(this.owner),
@@ -326,6 +347,16 @@ export class ChainSide {
       log.fault("reconcile", error);
     }
   }
+
+  /** Streams that run nowhere, seen so twice: their end was lost, and their jobs would hold a slot until the deadline. */
+  async #takeUpOrphans(): Promise<void> {
+    const { book, live, clock } = this.#options;
+    const found = book.openJobs().filter(({ jobId, stage }) => stage === "accepted" && !live.has(jobId));
+    for (const { jobId } of found) {
+      if (this.#orphans.has(jobId)) await recoverStream({ book, signer: this.signer, clock }, jobId, "lost_end");
+    }
+    this.#orphans = new Set(found.map(({ jobId }) => jobId));
+  }
 }
 
 /** What `open` found. */
@@ -336,6 +367,7 @@ interface ChainParts {
   readonly registry: RegistryReader;
   readonly rules: Awaited<ReturnType<RegistryReader["rules"]>>;
   readonly firstBlock: bigint | undefined;
+  readonly deployedAtBlock: bigint;
   /** Keys of publications under way. */
   readonly earlier: readonly string[];
 }

@@ -20,6 +20,7 @@ import { JobRunner } from "../jobs/job-runner.ts";
 import { jobView } from "../jobs/job-view.ts";
 import { LiveJobs } from "../jobs/live-jobs.ts";
 import { ReceiptDesk } from "../jobs/receipt-desk.ts";
+import { StreamEnds } from "../jobs/stream-ends.ts";
 import { ProviderMetrics } from "../metrics.ts";
 import { type EndpointsStore, openEndpointsStore } from "../settings/endpoints-store.ts";
 import type { OfferingConfig } from "../settings/endpoints-source.ts";
@@ -67,6 +68,7 @@ export class ProviderNode {
   readonly #chain: ChainConnection;
   readonly #book: JobBook;
   readonly #live = new LiveJobs();
+  readonly #ends: StreamEnds;
   readonly #board = new StatisticsBoard();
   readonly #backends: Backends;
   readonly #slots: Slots;
@@ -88,6 +90,11 @@ export class ProviderNode {
     this.#chain = chain;
     const { clock } = parts;
     this.#book = new JobBook(journal, clock);
+    this.#ends = new StreamEnds({
+      book: this.#book,
+      clock,
+      onError: (error) => this.#log.fault("journal", error),
+    });
     this.#pruner = new JournalPruner({
       journal,
       clock,
@@ -271,7 +278,7 @@ export class ProviderNode {
     const { settleMarginSeconds, minJobSeconds, maxAuthorizationSeconds, backendIdleMs, backendFirstByteMs } = settings;
     const signatures = clientSignatures(this.#chain.client);
     const { signer } = side;
-    const shared = { book: this.#book, live: this.#live, signer, clock } as const;
+    const shared = { book: this.#book, live: this.#live, ends: this.#ends, signer, clock } as const;
     const status = new StatusService({ signer, clock, content: () => this.#statusContent() });
     const admission = new Admission({
       ...shared,
@@ -467,6 +474,7 @@ export class ProviderNode {
     this.#isClosing = true;
     await this.#pruner.stop();
     this.#cancelBringUp();
+    this.#ends.stop();
     this.#endpoints?.close();
     this.#services?.status.close();
     await this.#services?.side.close();

@@ -18,6 +18,7 @@ export function heartbeatInterval(configuredMs: number, timeToLiveSeconds: numbe
 export interface HeartbeatOptions {
   readonly reader: RegistryReader;
   readonly queue: TransactionQueue;
+  readonly chainId: number;
   readonly registry: Address;
   readonly owner: Address;
   readonly clock: Clock;
@@ -77,14 +78,14 @@ export class Heartbeat {
 
   /** One look; returns the ms until the next. */
   async #beat(): Promise<number> {
-    const { reader, queue, registry, owner, intervalMs, isHealthy, onBeat } = this.#options;
+    const { reader, queue, chainId, registry, owner, intervalMs, isHealthy, onBeat } = this.#options;
     if (!isHealthy()) return Math.min(retryMs, intervalMs);
     const provider = await reader.provider(owner);
     if (provider === undefined || !provider.active) return intervalMs;
     const dueMs = heartbeatDueMs(provider.lastSeen, this.#now(), intervalMs);
     if (dueMs > 0) return dueMs;
     const outcome = await queue.submit({
-      key: `heartbeat:${provider.lastSeen}:${Math.floor(this.#now() / 60)}`,
+      key: `heartbeat:${chainId}:${registry.toLowerCase()}:${provider.lastSeen}:${Math.floor(this.#now() / 60)}`,
       to: registry,
       data: encodeFunctionData({ abi: providerRegistryAbi, functionName: "heartbeat" }),
       kind: "heartbeat",

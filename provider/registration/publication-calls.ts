@@ -8,6 +8,7 @@ export const publicationPrefix = "publish:";
 
 /** Where a publication goes. */
 export interface PublicationTarget {
+  readonly chainId: number;
   readonly registry: Address;
   readonly token: Address;
 }
@@ -16,7 +17,7 @@ export interface PublicationTarget {
  * The transaction of one step.
  *
  * @param state Names the state of the chain that the step starts from and the attempt: after a crash the same step is the same
- * transaction, and the same step later is another.
+ * transaction, and the same step later, or on another deployment, is another.
  */
 export function publicationRequest(
   target: PublicationTarget,
@@ -24,9 +25,10 @@ export function publicationRequest(
   state: string,
 ): TransactionRequest {
   const data = encode(step, target.registry);
+  const to = step.kind === "approve" ? target.token : target.registry;
   return {
-    key: `${publicationPrefix}${step.kind}:${keccak256(data)}:${state}`,
-    to: step.kind === "approve" ? target.token : target.registry,
+    key: `${publicationPrefix}${target.chainId}:${to.toLowerCase()}:${step.kind}:${keccak256(data)}:${state}`,
+    to,
     data,
     kind: step.kind,
   };

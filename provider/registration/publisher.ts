@@ -21,8 +21,9 @@ export interface Published {
 
 /** Options of `Publisher`. */
 export interface PublisherOptions {
-  readonly reader: RegistryReader;
+  readonly reader: Pick<RegistryReader, "provider" | "offerings" | "tokens">;
   readonly queue: TransactionQueue;
+  readonly chainId: number;
   readonly registry: Address;
   /** The provider's identity. */
   readonly owner: Address;
@@ -71,7 +72,8 @@ export class Publisher {
   }
 
   async #publish(wanted: WantedPublication): Promise<Published> {
-    const { queue, registry, owner, rules } = this.#options;
+    const { queue, chainId, registry, owner, rules } = this.#options;
+    const target = { chainId, registry, token: rules.token };
     // What is under way changes what the chain will say: planning before it has ended would send it twice.
     for (const key of this.#earlier) await queue.outcomeOf(key);
     this.#earlier = [];
@@ -81,7 +83,7 @@ export class Publisher {
     if (plan.obstacle !== undefined) throw new PublicationError(plan.obstacle);
     const state = `${found.provider?.lastSeen ?? "new"}:${this.#attempt}`;
     for (const step of plan.steps) {
-      const outcome = await queue.submit(publicationRequest({ registry, token: rules.token }, step, state));
+      const outcome = await queue.submit(publicationRequest(target, step, state));
       if (outcome.status !== "success") {
         this.#attempt += 1;
         const name = outcome.status === "reverted" && outcome.errorName !== undefined ? ` (${outcome.errorName})` : "";
@@ -89,7 +91,13 @@ export class Publisher {
       }
     }
     const now = plan.steps.length === 0 ? found : await this.#find(isOwner);
-    if (now.provider === undefined) throw new PublicationError("the chain does not show the registration yet");
+    const left = plan.steps.length === 0 ? [] : planPublication(now, wanted, isOwner).steps;
+    if (now.provider === undefined || left.length > 0) {
+      // A node that lags behind, or transactions that the journal has and the chain no longer: they are other ones next time.
+      this.#attempt += 1;
+      const missing = left.map((step) => step.kind).join(", ");
+      throw new PublicationError(`the chain does not show what was published: ${missing} still to do`);
+    }
     return {
       provider: now.provider,
       offerings: now.offerings,

@@ -39,13 +39,13 @@ export class ChainEvents {
         await this.#cancelRequested(event.jobId);
         return;
       case "completed":
-        await settler.completed(event.jobId, event.payment, event.transactionHash);
+        await settler.completed(event.jobId, event.payment, event.transactionHash, event.block);
         return;
       case "declined":
-        await settler.declined(event.jobId, event.transactionHash);
+        await settler.declined(event.jobId, event.transactionHash, event.block);
         return;
       default:
-        await settler.lost(event.jobId, event.kind);
+        await settler.lost(event.jobId, event.kind, event.block);
     }
   }
 
@@ -72,7 +72,9 @@ export class ChainEvents {
     const { book, isLive } = this.#options;
     const result = await book.change(jobId, (job) => {
       if (job.stage === "posted") return { ...job, stage: "declining", reason: "cancel_requested" };
-      return job.stage === "delivered" && job.claimNow !== true ? { ...job, claimNow: true } : undefined;
+      // A stream that has ended without its end being written yet is claimed as soon as it is.
+      const isOver = job.stage === "delivered" || (job.stage === "accepted" && !isLive(jobId));
+      return isOver && job.claimNow !== true ? { ...job, claimNow: true } : undefined;
     });
     if (result?.job.stage === "accepted" && isLive(jobId)) this.#showWork(jobId);
   }

@@ -14,6 +14,10 @@ export class JobConflictError extends Error {
 
 /** Ended jobs kept in memory. */
 const endedHeld = 2_000;
+/** Rows of one page of ended jobs. */
+const pageRows = 200;
+/** Newest rows of the journal that are looked through for ends: more than any reorganisation of a live chain can undo. */
+const mostRows = 10_000;
 
 interface Entry {
   readonly job: ProviderJob;
@@ -65,6 +69,26 @@ export class JobBook {
   /** A job, open or ended. */
   async get(jobId: Hex): Promise<ProviderJob | undefined> {
     return (await this.#entry(jobId))?.job;
+  }
+
+  /** Jobs that ended above a block, or in a block that is not known; of the newest ones of the journal. */
+  async endedAbove(block: number): Promise<readonly ProviderJob[]> {
+    const found = new Map<Hex, ProviderJob>();
+    const seen = new Set<string>();
+    let before: number | undefined;
+    while (seen.size < mostRows) {
+      const rows = await this.#journal.recentJobs("provider", pageRows, before);
+      const fresh = rows.filter(({ id }) => !seen.has(id));
+      for (const { id } of fresh) seen.add(id);
+      const ended = fresh.filter(({ open }) => !open).map(parse);
+      const above = ended.filter(({ endBlock }) => endBlock === undefined || endBlock > block);
+      for (const job of above) found.set(job.jobId, job);
+      // A whole page of older ends: what comes after it ended earlier still.
+      if (fresh.length === 0 || rows.length < pageRows || (ended.length > 0 && above.length === 0)) break;
+      // Rows of the same millisecond may be on both pages.
+      before = (rows.at(-1)?.updatedAt ?? 0) + 1;
+    }
+    return [...found.values()];
   }
 
   /** Writes a job that is not in the book; false when it is there already. */
@@ -119,8 +143,10 @@ export class JobBook {
       updatedAt: now,
     };
     if (!(await this.#journal.casJob(row))) return false;
-    if (row.open) this.#open.set(job.jobId, { job, row });
-    else this.#end({ job, row });
+    if (row.open) {
+      this.#ended.delete(job.jobId);
+      this.#open.set(job.jobId, { job, row });
+    } else this.#end({ job, row });
     for (const listener of this.#listeners) listener(job);
     return true;
   }

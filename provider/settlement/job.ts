@@ -23,6 +23,7 @@ export const jobStages = [
 
 export type JobStage = (typeof jobStages)[number];
 
+/** Stages in which nothing is left to do, unless the chain takes the end back. */
 const terminalStages: ReadonlySet<JobStage> = new Set(["settled", "declined", "forfeited", "lost"]);
 
 /** Whether nothing is left to do for a job. */
@@ -92,6 +93,8 @@ export interface ProviderJob {
   /** Wei paid, once settled. */
   readonly payment?: string;
   readonly transactionHash?: Hex;
+  /** Block in which the job ended, where it is known: a reorganisation below it undoes the end. */
+  readonly endBlock?: number;
   /** Bounded word: why the job ended as it did. */
   readonly reason?: string;
 }

@@ -11,7 +11,7 @@ export type ReceiptVerdict =
   | "streaming"
   /** The same receipt came before. */
   | "repeated"
-  /** The job has been, or is being, settled or given back. */
+  /** The job has been, or is being, settled or given back. What others ended is not closed: the chain may take that back. */
   | "closed";
 
 /**
@@ -23,7 +23,9 @@ export function judgeReceipt(job: ProviderJob, receipt: SignedReceipt): ReceiptV
     case "posted":
     case "accepted":
       return "streaming";
+    case "lost":
     case "delivered": {
+      if (isSame(job.receipt, receipt)) return "repeated";
       const said = job.delivery?.usage;
       if (said === undefined) return "closed";
       const { inputTokens, outputTokens } = receipt.usage;

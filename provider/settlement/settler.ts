@@ -3,7 +3,7 @@ import type { TransactionOutcome, TransactionQueue } from "../../chain/transacti
 import type { Clock } from "../../protocol/clock.ts";
 import type { JobReader } from "../escrow/job-reader.ts";
 import { isOpenOnChain } from "../escrow/on-chain-job.ts";
-import type { JobStage, ProviderJob } from "./job.ts";
+import { isTerminal, type JobStage, type ProviderJob } from "./job.ts";
 import type { JobBook } from "./job-book.ts";
 import { nextStep, type SettlementPolicy, unsignedClaim } from "./next-step.ts";
 import {
@@ -44,6 +44,20 @@ export interface SettlerOptions {
 /** Pause after a failed attempt: doubles from the first to the last. */
 const firstRetryMs = 1_000;
 const lastRetryMs = 300_000;
+/** The longest pause after a fault of our own, such as of the journal: it may be over at any time, and deadlines go on. */
+const lastFaultPauseMs = 30_000;
+
+/** A pause of one job after faults that nothing of the job itself tells of. */
+interface Pause {
+  readonly faults: number;
+  /** Unix ms. */
+  readonly untilMs: number;
+}
+
+function grown(pause: Pause | undefined, nowMs: number): Pause {
+  const faults = (pause?.faults ?? 0) + 1;
+  return { faults, untilMs: nowMs + Math.min(lastFaultPauseMs, firstRetryMs * 2 ** Math.min(faults - 1, 20)) };
+}
 
 /** The job's stage once its transaction is gone without effect. */
 function stageBefore(job: ProviderJob): JobStage {
@@ -58,6 +72,11 @@ function stageBefore(job: ProviderJob): JobStage {
 export class Settler {
   readonly #options: SettlerOptions;
   readonly #readySince = new Map<Hex, number>();
+  /** Jobs that a task of this process is at work on. */
+  readonly #taken = new Set<Hex>();
+  readonly #pauses = new Map<Hex, Pause>();
+  /** Jobs with a receipt that an earlier process may have sent a completion of without marking it. */
+  readonly #earlier = new Set<Hex>();
   readonly #running = new Set<Promise<void>>();
   #cancelTimer: () => void = () => undefined;
   #isLooking = false;
@@ -70,7 +89,7 @@ export class Settler {
 
   /** Takes up what an earlier process left under way, then goes on until closed. */
   start(): void {
-    this.#resume();
+    for (const { jobId, stage } of this.#options.book.openJobs()) if (stage === "receipted") this.#earlier.add(jobId);
     this.#stopListening = this.#options.book.onChange(() => this.#look());
     this.#look();
   }
@@ -92,29 +111,12 @@ export class Settler {
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
   }
 
-  /** Jobs whose transaction an earlier process had handed to the queue, or was about to. */
-  #resume(): void {
-    const groups = new Map<string, ProviderJob[]>();
-    for (const job of this.#options.book.openJobs()) {
-      const key = keyUnderWay(job);
-      if (key === undefined) continue;
-      this.#taken.add(job.jobId);
-      const group = groups.get(key);
-      if (group === undefined) groups.set(key, [job]);
-      else group.push(job);
-    }
-    for (const [key, jobs] of groups) {
-      this.#run(async () => {
-        try {
-          const outcome = await this.#options.queue.outcomeOf(key);
-          if (outcome === undefined) await this.#unmark(jobs);
-          else await this.#conclude(jobs, outcome);
-        } finally {
-          for (const { jobId } of jobs) this.#taken.delete(jobId);
-          this.#look();
-        }
-      });
-    }
+  /** What became of a transaction that was handed to the queue, or was about to be. */
+  async #resume(key: string, jobs: readonly ProviderJob[]): Promise<void> {
+    const outcome = await this.#options.queue.outcomeOf(key);
+    for (const { jobId } of jobs) this.#earlier.delete(jobId);
+    if (outcome === undefined) await this.#unmark(jobs);
+    else await this.#conclude(jobs, outcome);
   }
 
   /** What never reached the queue is as it was. */
@@ -143,8 +145,20 @@ export class Settler {
     let nextAt = Number.POSITIVE_INFINITY;
     const alone: SettlementItem[] = [];
     const together: SettlementItem[] = [];
+    const underWay = new Map<string, ProviderJob[]>();
     const open = book.openJobs();
     for (const job of open) {
+      if (this.#taken.has(job.jobId)) continue;
+      const pausedUntilMs = this.#pauses.get(job.jobId)?.untilMs ?? 0;
+      if (now < pausedUntilMs) {
+        nextAt = Math.min(nextAt, pausedUntilMs);
+        continue;
+      }
+      const key = this.#keyUnderWay(job);
+      if (key !== undefined) {
+        underWay.set(key, [...(underWay.get(key) ?? []), job]);
+        continue;
+      }
       const step = nextStep(job, now, policy, aheadMs());
       if (step.kind === "wait") nextAt = Math.min(nextAt, step.untilMs);
       if (step.kind !== "act") continue;
@@ -153,6 +167,7 @@ export class Settler {
       else together.push({ job, action: step.action });
     }
     this.#forget(open);
+    for (const [key, jobs] of underWay) this.#hold(jobs, async () => await this.#resume(key, jobs));
     for (const item of alone) this.#send([item]);
     const oldest = this.#oldest(together, now);
     if (together.length > 0 && (together.length >= batch || now >= oldest + windowMs)) {
@@ -177,30 +192,41 @@ export class Settler {
   }
 
   #forget(open: readonly ProviderJob[]): void {
-    if (this.#readySince.size <= open.length) return;
+    if (this.#readySince.size <= open.length && this.#pauses.size <= open.length) return;
     const known = new Set(open.map((job) => job.jobId));
-    for (const jobId of this.#readySince.keys()) if (!known.has(jobId)) this.#readySince.delete(jobId);
+    for (const held of [this.#readySince, this.#pauses]) {
+      for (const jobId of held.keys()) if (!known.has(jobId)) held.delete(jobId);
+    }
   }
 
   #send(items: readonly SettlementItem[]): void {
-    // A job is out of the next look as soon as its stage is `settling`; until that is written, this set keeps it out.
-    const mine = items.filter(({ job }) => !this.#taken.has(job.jobId));
-    if (mine.length === 0) return;
-    for (const { job } of mine) {
-      this.#taken.add(job.jobId);
-      this.#readySince.delete(job.jobId);
-    }
-    this.#run(async () => {
-      try {
-        await this.#settle(mine);
-      } finally {
-        for (const { job } of mine) this.#taken.delete(job.jobId);
-        this.#look();
-      }
-    });
+    for (const { job } of items) this.#readySince.delete(job.jobId);
+    this.#hold(
+      items.map(({ job }) => job),
+      async () => await this.#settle(items),
+    );
   }
 
-  readonly #taken = new Set<Hex>();
+  /**
+   * Keeps jobs out of the looks while a task is at work on them. A task that fails leaves them as they are in the book, to be taken up
+   * again after a pause; the pause is in memory, as it may be the journal that failed.
+   */
+  #hold(jobs: readonly ProviderJob[], task: () => Promise<void>): void {
+    const { clock, events } = this.#options;
+    for (const { jobId } of jobs) this.#taken.add(jobId);
+    const running = task()
+      .catch((error: unknown) => {
+        for (const { jobId } of jobs) this.#pauses.set(jobId, grown(this.#pauses.get(jobId), clock.now()));
+        // A closed queue or journal: the next process goes on from the journal.
+        if (!this.#isClosed) events.unexpected(error);
+      })
+      .finally(() => {
+        for (const { jobId } of jobs) this.#taken.delete(jobId);
+        this.#running.delete(running);
+        this.#look();
+      });
+    this.#running.add(running);
+  }
 
   async #settle(items: readonly SettlementItem[]): Promise<void> {
     const { queue, escrow } = this.#options;
@@ -234,25 +260,26 @@ export class Settler {
     const { escrow } = this.#options;
     const items = outcome.status === "success" ? settledItems(outcome, escrow) : new Map<Hex, SettledItem>();
     for (const job of jobs) {
+      this.#pauses.delete(job.jobId);
       const item = items.get(job.jobId);
       if (item?.kind === "completed" && outcome.status === "success") {
-        await this.completed(job.jobId, item.payment, outcome.hash);
+        await this.completed(job.jobId, item.payment, outcome.hash, Number(outcome.receipt.blockNumber));
       } else if (item?.kind === "declined" && outcome.status === "success") {
-        await this.declined(job.jobId, outcome.hash);
+        await this.declined(job.jobId, outcome.hash, Number(outcome.receipt.blockNumber));
       } else {
         await this.#verify(job, outcome);
       }
     }
   }
 
-  /** The chain paid a job. */
-  async completed(jobId: Hex, payment: bigint, transactionHash: Hex): Promise<void> {
-    await this.#end(jobId, (job) => ({ ...job, stage: "settled", payment: String(payment), transactionHash }));
+  /** The chain paid a job, in a block. */
+  async completed(jobId: Hex, payment: bigint, transactionHash: Hex, block: number): Promise<void> {
+    await this.#end(jobId, block, (job) => ({ ...job, stage: "settled", payment: String(payment), transactionHash }));
   }
 
   /** The chain gave a job back. */
-  async declined(jobId: Hex, transactionHash: Hex | undefined): Promise<void> {
-    await this.#end(jobId, (job) => ({
+  async declined(jobId: Hex, transactionHash: Hex | undefined, block: number | undefined): Promise<void> {
+    await this.#end(jobId, block, (job) => ({
       ...job,
       stage: job.delivery === undefined ? "declined" : "forfeited",
       ...(transactionHash === undefined ? {} : { transactionHash }),
@@ -260,13 +287,22 @@ export class Settler {
   }
 
   /** The chain ended a job without us. */
-  async lost(jobId: Hex, reason: string): Promise<void> {
-    await this.#end(jobId, (job) => ({ ...job, stage: "lost", reason }));
+  async lost(jobId: Hex, reason: string, block: number | undefined): Promise<void> {
+    await this.#end(jobId, block, (job) => ({ ...job, stage: "lost", reason }));
   }
 
-  async #end(jobId: Hex, end: (job: ProviderJob) => ProviderJob): Promise<void> {
-    const job = await this.#change(jobId, (now) => (isEnded(now) ? undefined : withoutTransaction(end(now))));
-    if (job !== undefined) this.#options.events.ended(job);
+  /** Ends a job once. Told again as of a later block, after a reorganisation, the end is where it was told last. */
+  async #end(jobId: Hex, block: number | undefined, end: (job: ProviderJob) => ProviderJob): Promise<void> {
+    const endBlock = block === undefined ? {} : { endBlock: block };
+    const job = await this.#change(jobId, (now) => (isTerminal(now.stage) ? undefined : { ...end(now), ...endBlock }));
+    if (job !== undefined) {
+      this.#options.events.ended(job);
+      return;
+    }
+    if (block === undefined) return;
+    await this.#change(jobId, (now) =>
+      isTerminal(now.stage) && block > (now.endBlock ?? -1) ? { ...now, ...endBlock } : undefined,
+    );
   }
 
   /** A transaction had no effect on a job: the chain says why, not the error's text. */
@@ -281,13 +317,13 @@ export class Settler {
     }
     if (onChain !== undefined && !isOpenOnChain(onChain.status)) {
       if (onChain.status === "Completed") await this.#settledUnseen(job);
-      else if (onChain.status === "Declined") await this.declined(job.jobId, undefined);
-      else await this.lost(job.jobId, onChain.status.toLowerCase());
+      else if (onChain.status === "Declined") await this.declined(job.jobId, undefined, undefined);
+      else await this.lost(job.jobId, onChain.status.toLowerCase(), undefined);
       return;
     }
     // A job that the chain forgot (a reorganisation) may come back until its time is over.
     if (onChain === undefined && clock.now() + aheadMs() > job.deadline * 1000) {
-      await this.lost(job.jobId, "unknown_on_chain");
+      await this.lost(job.jobId, "unknown_on_chain", undefined);
       return;
     }
     const error = outcome.status === "reverted" ? (outcome.errorName ?? "reverted") : outcome.status;
@@ -299,7 +335,7 @@ export class Settler {
 
   async #again(job: ProviderJob, error: string, retryAt: number): Promise<void> {
     await this.#change(job.jobId, (now) => {
-      if (isEnded(now)) return undefined;
+      if (isTerminal(now.stage)) return undefined;
       const next = { ...withoutTransaction(now), attempts: now.attempts + 1, retryAt };
       if (error === "InvalidClientSignature" && now.transaction?.action !== "claim") {
         const { receipt: _receipt, lowReceipt: _lowReceipt, ...rest } = next;
@@ -311,7 +347,7 @@ export class Settler {
 
   /** Completed on chain, but by a transaction whose events we did not see: what it paid follows from what we sent. */
   async #settledUnseen(job: ProviderJob): Promise<void> {
-    await this.#end(job.jobId, (now) => ({
+    await this.#end(job.jobId, undefined, (now) => ({
       ...now,
       stage: "settled",
       ...(now.receipt === undefined ? { payment: String(unsignedClaim(now)) } : {}),
@@ -323,13 +359,10 @@ export class Settler {
     return result?.changed === true ? result.job : undefined;
   }
 
-  #run(task: () => Promise<void>): void {
-    const running = task().catch((error: unknown) => {
-      // A closed queue or journal: the next process goes on from the journal.
-      if (!this.#isClosed) this.#options.events.unexpected(error);
-    });
-    this.#running.add(running);
-    void running.finally(() => this.#running.delete(running));
+  /** Key of the transaction that may be under way for a job that nobody here is at work on. */
+  #keyUnderWay(job: ProviderJob): string | undefined {
+    if (job.stage === "settling") return job.transaction?.key;
+    return job.stage === "receipted" && this.#earlier.has(job.jobId) ? settlementKey(job, "complete") : undefined;
   }
 }
 
@@ -339,16 +372,6 @@ export class Settler {
  */
 function needsMark(items: readonly SettlementItem[]): boolean {
   return items.length > 1 || items.some(({ job, action }) => job.stage !== "receipted" || action !== "complete");
-}
-
-/** Key of the transaction that an earlier process may have sent for a job. */
-function keyUnderWay(job: ProviderJob): string | undefined {
-  if (job.stage === "settling") return job.transaction?.key;
-  return job.stage === "receipted" ? settlementKey(job, "complete") : undefined;
-}
-
-function isEnded(job: ProviderJob): boolean {
-  return job.stage === "settled" || job.stage === "declined" || job.stage === "forfeited" || job.stage === "lost";
 }
 
 function withoutTransaction(job: ProviderJob): ProviderJob {

@@ -148,6 +148,36 @@ describe("the life of a provider node", () => {
     }
   });
 
+  it("is paid again for a job whose settlement the chain has dropped while it was away", async () => {
+    const key = await market.providerKey();
+    const dataDir = await newDataDir();
+    await writeEndpoints(`${dataDir}/endpoints.json`, backend.url);
+    const environment = { T4T_ENDPOINT: "http://provider.example" };
+    const open = async () => await startNode({ market, backendUrl: backend.url, key, dataDir, environment });
+    const first = await open();
+    const job = await market.client.post(first.address);
+    const seen = await readStream(await market.client.request(first.url, job, stream));
+    const branch = await market.chain.rpc("evm_snapshot");
+    const { inputTokens, outputTokens } = seen.statement ?? { inputTokens: 0, outputTokens: 0 };
+    const usage = { inputTokens, outputTokens };
+    await market.client.sendReceipt(first.url, first.address, job.jobId, usage, bodyHash(seen.body));
+    await untilOnChain(market, job, onChain.completed);
+    await until("it knows", async () => (await jobAtProvider(first, job)).status === "settled");
+    await first.close();
+    await market.chain.rpc("evm_revert", branch);
+    await market.chain.rpc("hardhat_mine", "0x3");
+    expect((await jobOnChain(market, job.jobId)).status, "the settlement is gone").to.equal(onChain.open);
+    const second = await open();
+    try {
+      await untilOnChain(market, job, onChain.completed);
+      await until("it knows", async () => (await jobAtProvider(second, job)).status === "settled");
+      expect((await jobAtProvider(second, job)).payment).to.equal("20");
+      expect((await providerOnChain(market, second.address)).openJobs).to.equal(0);
+    } finally {
+      await second.close();
+    }
+  });
+
   it("settles many jobs that are ready together in one transaction", async () => {
     const node = await start({ T4T_SETTLE_WINDOW_MS: "1500" });
     try {

@@ -159,8 +159,14 @@ describe("judgeReceipt", () => {
     expect(judgeReceipt({ ...delivered, stage: "settled", receipt }, receipt)).to.equal("repeated");
     expect(judgeReceipt({ ...delivered, stage: "settled" }, receipt)).to.equal("closed");
     expect(judgeReceipt({ ...posted, stage: "accepted" }, receipt)).to.equal("streaming");
-    for (const stage of ["declining", "declined", "forfeited", "lost"] as const) {
+    for (const stage of ["declining", "declined", "forfeited"] as const) {
       expect(judgeReceipt({ ...delivered, stage }, receipt)).to.equal("closed");
     }
+    expect(judgeReceipt({ ...posted, stage: "lost" }, receipt)).to.equal("closed");
+  });
+
+  it("takes a receipt for what others ended, as the chain may take that end back", () => {
+    expect(judgeReceipt({ ...delivered, stage: "lost" }, receipt)).to.equal("enough");
+    expect(judgeReceipt({ ...delivered, stage: "lost", receipt }, receipt)).to.equal("repeated");
   });
 });

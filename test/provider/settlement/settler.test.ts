@@ -16,6 +16,7 @@ import type { TransactionOutcome, TransactionQueue, TransactionRequest } from ".
 import type { OnChainJob, OnChainJobStatus } from "../../../provider/escrow/on-chain-job.ts";
 import type { ProviderJob } from "../../../provider/settlement/job.ts";
 import { JobBook, JobConflictError } from "../../../provider/settlement/job-book.ts";
+import { reopened } from "../../../provider/settlement/reopen.ts";
 import { Settler } from "../../../provider/settlement/settler.ts";
 import type { Journal } from "../../../store/journal.ts";
 import { openSqliteJournal } from "../../../store/sqlite-journal.ts";
@@ -100,7 +101,7 @@ class ScriptedQueue implements TransactionQueue {
           data: isDecline ? "0x" : completed,
         };
       });
-    return { status: "success", hash, receipt: { logs } as unknown as TransactionReceipt };
+    return { status: "success", hash, receipt: { blockNumber: 7n, logs } as unknown as TransactionReceipt };
   }
 }
 
@@ -306,10 +307,79 @@ describe("Settler", () => {
   it("ends a job once, however often the chain tells of it", async () => {
     settler.start();
     await insert(1);
-    await settler.completed(idOf(1), 100n, hash);
-    await settler.completed(idOf(1), 100n, hash);
-    await settler.lost(idOf(1), "expired");
-    expect(await book.get(idOf(1))).to.include({ stage: "settled", payment: "100" });
+    await settler.completed(idOf(1), 100n, hash, 7);
+    await settler.completed(idOf(1), 100n, hash, 7);
+    await settler.lost(idOf(1), "expired", 7);
+    expect(await book.get(idOf(1))).to.include({ stage: "settled", payment: "100", endBlock: 7 });
+  });
+
+  it("knows the block that an end is in, as told last, so that a reorganisation below it is seen to undo it", async () => {
+    settler.start();
+    await insert(1);
+    await clock.advance(10);
+    await until("it is settled", async () => (await stageOf(1)) === "settled");
+    expect((await book.get(idOf(1)))?.endBlock).to.equal(7);
+    await settler.completed(idOf(1), 100n, hash, 9);
+    expect((await book.get(idOf(1)))?.endBlock).to.equal(9);
+    expect(await book.endedAbove(9)).to.deep.equal([]);
+    expect((await book.endedAbove(8)).map(({ jobId }) => jobId)).to.deep.equal([idOf(1)]);
+  });
+
+  it("settles a job again whose end the chain has taken back, by another transaction", async () => {
+    settler.start();
+    await insert(1);
+    await clock.advance(10);
+    await until("it is settled", async () => (await stageOf(1)) === "settled");
+    await book.change(idOf(1), reopened);
+    await clock.advance(10);
+    await until("it is settled again", async () => (await stageOf(1)) === "settled");
+    expect(new Set(queue.requests.map(({ key }) => key)).size).to.equal(2);
+  });
+
+  it("pauses ever longer while the queue fails, instead of spinning, and pays when it works again", async () => {
+    queue.answer = () => {
+      throw new Error("disk full");
+    };
+    await insert(1);
+    await book.insert(jobOf(2, clock.now(), { stage: "declining", delivery: undefined as never }));
+    settler.start();
+    await clock.advance(10);
+    await until("both have failed", () => failures.length === 2);
+    for (let turn = 0; turn < 20; turn += 1) await journal.getValue("a turn of the journal's thread");
+    expect(queue.requests, "none is tried again while the clock stands still").to.have.length(2);
+    await clock.advance(1_000);
+    await until("both have failed again", async () => {
+      await clock.advance(10);
+      return failures.length === 4;
+    });
+    await clock.advance(1_000);
+    for (let turn = 0; turn < 20; turn += 1) await journal.getValue("a turn of the journal's thread");
+    expect(queue.requests, "the second pause is longer").to.have.length(4);
+    queue.answer = (request) => queue.mined(request);
+    await until("both have ended", async () => {
+      await clock.advance(1_000);
+      return book.openJobs().length === 0;
+    });
+  });
+
+  it("asks again for a transaction of an earlier process when it could not be told what became of it", async () => {
+    const outcomeOf = queue.outcomeOf.bind(queue);
+    const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "declineJob", args: [idOf(1)] });
+    queue.known.set("k", queue.mined({ key: "k", to: escrow, kind: "declineJob", data }));
+    let asked = 0;
+    queue.outcomeOf = async (key) => {
+      asked += 1;
+      if (asked <= 2) throw new Error("the chain did not answer");
+      return await outcomeOf(key);
+    };
+    await book.insert(jobOf(1, clock.now(), { stage: "settling", transaction: { key: "k", action: "decline" } }));
+    settler.start();
+    await clock.advance(500);
+    expect(await stageOf(1)).to.equal("settling");
+    await clock.advance(10_000);
+    await until("it has ended", async () => (await stageOf(1)) === "forfeited");
+    expect(asked).to.equal(3);
+    expect(queue.requests).to.have.length(0);
   });
 });
 
