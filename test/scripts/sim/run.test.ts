@@ -56,6 +56,44 @@ describe("the simulation", () => {
     const times = ttft(run(config, 7));
     expect(Math.min(...times)).to.be.closeTo(least, 1e-6);
   });
+
+  it("ends a wait for the owner at the moment that the next band opens, not at the next poll", () => {
+    const patienceMs = 400;
+    const { recorder } = run(
+      {
+        ...config,
+        policy: { name: "pulsar_wait_and_widen", band_patience_ms: patienceMs },
+        backends: equalBackends(4, { slots: 1 }),
+        // One session has one owner; streams of seconds, so that nothing but its own patience ends a wait so early.
+        load: { ...load, sessions: 1, maxOutputTokens: 500, steps: [{ seconds: 200, perSecond: 0.15 }] },
+        gateway: { ...config.gateway, pollMs: 1_000_000 },
+      },
+      2,
+    );
+    const waited = ttft({ recorder, backends: [], seconds: 200 }).filter((ms) => ms >= patienceMs);
+    expect(waited).to.not.deep.equal([]);
+    const warmMs = 10 + 20 + (1000 * 200) / 8000;
+    const coldMs = 10 + 20 + (1000 * 1000) / 8000;
+    // One patience to the second band, two to the third.
+    for (const ms of waited) expect(Math.round(ms) % patienceMs).to.be.oneOf([warmMs, coldMs]);
+  });
+
+  it("counts failures and retries in the window in which the request arrived", () => {
+    const steps = [
+      { seconds: 10, perSecond: 0.2 },
+      { seconds: 10, perSecond: 30 },
+    ];
+    const gateway = { ...config.gateway, clientTimeoutMs: 2000 };
+    const { recorder } = run(
+      { ...config, gateway, load: { ...load, steps }, backends: equalBackends(3, { slots: 2 }) },
+      4,
+    );
+    const [calm, rush] = recorder.windows;
+    expect([calm?.failures, calm?.retries]).to.deep.equal([0, 0]);
+    expect(rush?.failures).to.be.greaterThan(0);
+    expect(recorder.retries).to.equal((calm?.retries ?? 0) + (rush?.retries ?? 0));
+    for (const window of recorder.windows) expect(window.ttftMs.every((ms) => ms <= 2000)).to.equal(true);
+  });
 });
 
 describe("estimates", () => {
