@@ -123,6 +123,7 @@ export class Gateway {
       domain: this.#domain,
       desk: this.#desk,
       clock,
+      endpointOf: (provider) => this.#chain?.published()?.snapshot.provider(provider)?.endpoint,
       onDisagreement: (provider, kind) => {
         this.#metrics.disagreement(kind);
         logger.warn({ provider, kind }, "a provider's usage statement does not hold");
@@ -504,7 +505,7 @@ export class Gateway {
   /** Stops everything at once, whatever was started. */
   async #release(): Promise<void> {
     await this.#pruner.stop();
-    await this.#janitor?.stop();
+    this.#janitor?.stop();
     this.#follower?.close();
     this.#service.drain();
     this.#service.cancelAll();
@@ -515,6 +516,8 @@ export class Gateway {
     await closed;
     this.#settlement.stop();
     await this.#connections.close();
+    // Only now: what it waits for, a block or a provider, ends with the queue and the connections.
+    await this.#janitor?.idle();
     await this.#settlement.idle();
     await this.#store.idle();
     await this.#journal.close();
@@ -573,11 +576,11 @@ export class Gateway {
   }
 
   readonly #jobEnded: JobEndListener = (state, payment, attempt) => {
-    this.#metrics.jobEnded(state, payment);
+    this.#metrics.jobEnded(state, payment ?? 0n);
     if (state === "settled" && attempt.deliveredAt !== undefined) {
       this.#metrics.step("settle", this.#parts.clock.now() - attempt.deliveredAt);
     }
-    this.#parts.logger.info({ jobId: attempt.jobId, state, payment: String(payment) }, "job ended");
+    this.#parts.logger.info({ jobId: attempt.jobId, state, payment: payment?.toString() }, "job ended");
   };
 
   #fault(where: string, error: unknown): void {

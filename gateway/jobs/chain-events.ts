@@ -14,13 +14,13 @@ const endStates: Readonly<Partial<Record<JobEvent["type"], AttemptState>>> = {
 };
 
 /** How a job of ours ended on chain, for metrics. */
-export type JobEndListener = (state: AttemptState, payment: bigint, attempt: AttemptDocument) => void;
+export type JobEndListener = (state: AttemptState, payment: bigint | undefined, attempt: AttemptDocument) => void;
 
 /** How a job ended on chain. */
 export interface JobEnd {
   readonly state: AttemptState;
-  /** Wei paid to the provider; 0 for any end but a payment. */
-  readonly payment: bigint;
+  /** Wei paid to the provider, 0 for any end but a payment; undefined where the chain's events could not be read any more. */
+  readonly payment: bigint | undefined;
   readonly usage: Usage | undefined;
   /** undefined where the chain's events could not be read any more. */
   readonly transactionHash: Hex | undefined;
@@ -60,7 +60,7 @@ export function applyEnd(record: JobRecord, attempt: AttemptDocument, end: JobEn
   const { state, payment, usage, transactionHash } = end;
   record.updateAttempt(attempt.jobId, {
     state,
-    ...(state === "settled" ? { payment: String(payment) } : {}),
+    ...(state === "settled" && payment !== undefined ? { payment: String(payment) } : {}),
     ...(usage === undefined ? {} : { usage }),
     ...(transactionHash === undefined ? {} : { endTransaction: transactionHash }),
   });
@@ -76,6 +76,7 @@ function tellReaders(record: JobRecord, attempt: AttemptDocument, end: JobEnd): 
     end.state === "settled" &&
     provider !== undefined &&
     end.usage !== undefined &&
+    end.payment !== undefined &&
     end.transactionHash !== undefined
   ) {
     record.progress({

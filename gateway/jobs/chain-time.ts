@@ -20,6 +20,11 @@ export class ChainTime {
     this.#seenAt = this.#clock.monotonic();
   }
 
+  /** Time of the newest block, Unix seconds; 0 before the first: what the chain itself has got past. */
+  blockSeconds(): number {
+    return this.#blockTimestamp;
+  }
+
   /** Unix seconds at which a transaction sent now is likely to be mined. */
   nowSeconds(): number {
     const wall = Math.floor(this.#clock.now() / 1000);

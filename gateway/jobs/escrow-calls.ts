@@ -6,12 +6,17 @@ import type { TransactionOutcome, TransactionQueue } from "../../chain/transacti
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import type { Usage } from "../../protocol/usage.ts";
 import type { EscrowPlan } from "./escrow-plan.ts";
+import { searchEvent } from "./event-search.ts";
 
-/** Gas of `expireJobs` apart from its jobs, and for each: twice what `npm run gas` shows for jobs of different parties. */
+/** Least gas of `expireJobs` apart from its jobs, and gas for each: twice what `npm run gas` shows for jobs of different parties. */
 const expiryGas = 80_000n;
 const expiryGasPerJob = 65_000n;
-/** How far back a job's own post is looked for. */
+/** How far back an event is looked for whose block nothing tells. */
 const recentBlocks = 5000n;
+
+function recent(head: bigint): bigint {
+  return head < recentBlocks ? 0n : head - recentBlocks;
+}
 
 /** In what amounts are told: one token is 10^decimals of its smallest unit. A token that does not say has neither. */
 export interface TokenUnit {
@@ -173,26 +178,38 @@ export class EscrowCalls {
     };
   }
 
-  /** What the job's `JobCompleted` says; undefined when there is none from the block on, or the node does not tell. */
+  /**
+   * What the job's `JobCompleted` says; undefined when there is none. Rejects when the node cannot tell.
+   * @param postBlock Block of its post; where that is not known only recent blocks are searched.
+   */
   async completionOf(
     jobId: Hex,
-    fromBlock: number,
+    postBlock: number | undefined,
   ): Promise<{ readonly payment: bigint; readonly usage: Usage; readonly transactionHash: Hex } | undefined> {
-    const [log] = await this.#client.getContractEvents({
-      address: this.#escrow,
-      abi: jobEscrowAbi,
-      eventName: "JobCompleted",
-      args: { jobId },
-      fromBlock: BigInt(fromBlock),
-      strict: true,
+    const head = await this.#client.getBlockNumber({ cacheTime: 0 });
+    return await searchEvent({
+      from: postBlock === undefined ? recent(head) : BigInt(postBlock),
+      to: head,
+      newestFirst: postBlock === undefined,
+      ask: async (fromBlock, toBlock) => {
+        const [log] = await this.#client.getContractEvents({
+          address: this.#escrow,
+          abi: jobEscrowAbi,
+          eventName: "JobCompleted",
+          args: { jobId },
+          fromBlock,
+          toBlock,
+          strict: true,
+        });
+        if (log === undefined) return undefined;
+        const { payment, inputTokens, outputTokens } = log.args;
+        return {
+          payment,
+          usage: { inputTokens: Number(inputTokens), outputTokens: Number(outputTokens) },
+          transactionHash: log.transactionHash,
+        };
+      },
     });
-    if (log === undefined) return undefined;
-    const { payment, inputTokens, outputTokens } = log.args;
-    return {
-      payment,
-      usage: { inputTokens: Number(inputTokens), outputTokens: Number(outputTokens) },
-      transactionHash: log.transactionHash,
-    };
   }
 
   /** Posts a job to the best of the plan's candidates that can take it. Rejects only when the queue is closed. */
@@ -233,22 +250,26 @@ export class EscrowCalls {
   /** The post of a job that the chain has although its transaction was taken for lost: a node that lags shows it late. */
   async #postedBefore(jobId: Hex): Promise<PostOutcome | undefined> {
     try {
-      const blockNumber = await this.#client.getBlockNumber();
-      const [log] = await this.#client.getContractEvents({
-        address: this.#escrow,
-        abi: jobEscrowAbi,
-        eventName: "JobPosted",
-        args: { jobId },
-        fromBlock: blockNumber < recentBlocks ? 0n : blockNumber - recentBlocks,
-        strict: true,
+      const head = await this.#client.getBlockNumber({ cacheTime: 0 });
+      return await searchEvent<PostOutcome>({
+        from: recent(head),
+        to: head,
+        newestFirst: true,
+        ask: async (fromBlock, toBlock) => {
+          const [log] = await this.#client.getContractEvents({
+            address: this.#escrow,
+            abi: jobEscrowAbi,
+            eventName: "JobPosted",
+            args: { jobId },
+            fromBlock,
+            toBlock,
+            strict: true,
+          });
+          if (log === undefined) return undefined;
+          const { transactionHash, blockNumber } = log;
+          return { kind: "posted", provider: log.args.provider, transactionHash, blockNumber: Number(blockNumber) };
+        },
       });
-      if (log === undefined) return undefined;
-      return {
-        kind: "posted",
-        provider: log.args.provider,
-        transactionHash: log.transactionHash,
-        blockNumber: Number(log.blockNumber),
-      };
     } catch {
       return undefined;
     }
@@ -278,8 +299,11 @@ export class EscrowCalls {
   /** Expires what is due of some jobs, and returns which of them the transaction has ended. Rejects when it was not mined or reverted. */
   async expire(key: string, jobIds: readonly Hex[]): Promise<ReadonlySet<Hex>> {
     const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "expireJobs", args: [jobIds] });
-    // Not estimated: a node estimates on a block before the deadline, where the job is skipped for a fraction of the gas.
-    const gas = expiryGas + expiryGasPerJob * BigInt(jobIds.length);
+    // A node estimates on a block that may be before the deadline, where the jobs are skipped for a fraction of the gas: their part
+    // is added. The rest is the node's word, as some chains charge the data of a transaction in gas.
+    const call = { account: this.#queue.address, to: this.#escrow, data } as const;
+    const skipping = await this.#client.estimateGas(call);
+    const gas = (skipping > expiryGas ? skipping : expiryGas) + expiryGasPerJob * BigInt(jobIds.length);
     const outcome = await this.#queue.submit({ key, to: this.#escrow, data, kind: "expireJobs", gas });
     if (outcome.status !== "success") throw new Error(outcome.message);
     const ended = parseEventLogs({ abi: jobEscrowAbi, eventName: "JobExpired", logs: outcome.receipt.logs });

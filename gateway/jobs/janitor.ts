@@ -4,9 +4,10 @@ import type { TransactionOutcome } from "../../chain/transactions/types.ts";
 import type { ChainTime } from "./chain-time.ts";
 import type { EscrowCalls, EscrowTerms, JobOnChain } from "./escrow-calls.ts";
 import { type AttemptDocument, type AttemptState, isTerminalState } from "./job-document.ts";
-import { applyEnd, type JobEndListener } from "./chain-events.ts";
+import { applyEnd, type JobEnd, type JobEndListener } from "./chain-events.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { JobStore } from "./job-store.ts";
+import { KeyedLimit } from "./keyed-limit.ts";
 import { defaultWindows, type JanitorStep, nextStep } from "./next-step.ts";
 import type { ProviderSigners } from "./provider-signatures.ts";
 import type { Settlement } from "./settlement.ts";
@@ -37,14 +38,23 @@ export interface JanitorOptions {
 
 /** Most jobs looked at together. */
 const parallel = 8;
+/** Talks with one provider at once: one that does not answer holds up its own jobs only. */
+const talksPerProvider = 4;
 /** Most jobs of one `expireJobs`. */
 const maxBatch = 20;
 /** Within this time a delivered job is settled in the ordinary way, seen by the index. */
 const settlingMs = 15_000;
 const firstRetryMs = 2000;
 const maxRetryMs = 60_000;
+/** Failures in a row after which a payment that the chain's events do not tell is left untold. */
+const maxUntold = 8;
+
+/** A step to take now. */
+type DueStep = Exclude<JanitorStep, { readonly kind: "wait" }>;
 
 interface Look {
+  /** What the last look led to is still under way. */
+  busy: boolean;
   /** Monotonic ms of the next look, by our own clock. */
   retryAt: number;
   /** Chain time of the next look, Unix seconds. */
@@ -59,6 +69,9 @@ interface Look {
 export class Janitor {
   readonly #options: JanitorOptions;
   readonly #looks = new Map<Hex, Look>();
+  readonly #talks = new KeyedLimit(talksPerProvider);
+  /** Steps under way. */
+  readonly #acts = new Set<Promise<void>>();
   #cancelTimer: () => void = () => undefined;
   #stopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -78,15 +91,46 @@ export class Janitor {
     this.#schedule();
   }
 
-  /** Stops; resolves when the look under way has ended. */
-  async stop(): Promise<void> {
+  /** Begins no further look or step. */
+  stop(): void {
     this.#stopped = true;
     this.#cancelTimer();
-    await this.#running;
   }
 
-  /** One look at everything that is due. */
+  /**
+   * Resolves when no look and no step is under way. A step may wait for a block: after `stop`, close what it waits for first (the
+   * transaction queue, the connections to providers).
+   */
+  async idle(): Promise<void> {
+    await this.#running;
+    while (this.#acts.size > 0) await Promise.all(this.#acts);
+  }
+
+  /** One look at everything that is due. What the looks lead to goes on beside it: no job waits for another's provider or transaction. */
   async tick(): Promise<void> {
+    const due = this.#due();
+    const expiring: Hex[] = [];
+    for (let at = 0; at < due.length && !this.#stopped; at += parallel) {
+      await Promise.all(
+        due.slice(at, at + parallel).map(async ({ record, attempt }) => {
+          try {
+            const step = await this.#look(record, attempt);
+            if (step?.kind === "expire") expiring.push(attempt.jobId);
+            else if (step !== undefined)
+              this.#begin([attempt.jobId], async () => await this.#take(record, attempt, step));
+          } catch (error) {
+            this.#failed(attempt.jobId, error);
+          }
+        }),
+      );
+    }
+    for (let at = 0; at < expiring.length; at += maxBatch) {
+      const jobIds = expiring.slice(at, at + maxBatch);
+      this.#begin(jobIds, async () => await this.#expire(jobIds));
+    }
+  }
+
+  #due(): { readonly record: JobRecord; readonly attempt: AttemptDocument }[] {
     const now = this.#options.chainTime.nowSeconds();
     const due: { readonly record: JobRecord; readonly attempt: AttemptDocument }[] = [];
     const alive = new Set<Hex>();
@@ -96,23 +140,27 @@ export class Janitor {
         alive.add(attempt.jobId);
         if (record.active && attempt.state !== "abandoned") continue;
         const look = this.#lookOf(attempt.jobId, attempt.state === "delivered" ? settlingMs : 0);
-        if (now >= look.dueAt && this.#options.clock.monotonic() >= look.retryAt) due.push({ record, attempt });
+        if (look.busy || now < look.dueAt || this.#options.clock.monotonic() < look.retryAt) continue;
+        due.push({ record, attempt });
       }
     }
     for (const jobId of this.#looks.keys()) if (!alive.has(jobId)) this.#looks.delete(jobId);
-    const expiring: { readonly record: JobRecord; readonly attempt: AttemptDocument }[] = [];
-    for (let at = 0; at < due.length && !this.#stopped; at += parallel) {
-      await Promise.all(
-        due.slice(at, at + parallel).map(async (item) => {
-          if (await this.#guarded(item.attempt.jobId, async () => await this.#look(item.record, item.attempt))) {
-            expiring.push(item);
-          }
-        }),
-      );
-    }
-    for (let at = 0; at < expiring.length && !this.#stopped; at += maxBatch) {
-      await this.#expire(expiring.slice(at, at + maxBatch).map(({ attempt }) => attempt.jobId));
-    }
+    return due;
+  }
+
+  /** Does what a look led to, off the round of looks. */
+  #begin(jobIds: readonly Hex[], act: () => Promise<void>): void {
+    if (this.#stopped) return;
+    for (const jobId of jobIds) this.#lookOf(jobId).busy = true;
+    const running = act()
+      .catch((error: unknown) => {
+        for (const jobId of jobIds) this.#failed(jobId, error);
+      })
+      .finally(() => {
+        for (const jobId of jobIds) this.#lookOf(jobId).busy = false;
+        this.#acts.delete(running);
+      });
+    this.#acts.add(running);
   }
 
   #schedule(): void {
@@ -124,61 +172,77 @@ export class Janitor {
     });
   }
 
-  /** Looks at one job; true when it is to be expired. */
-  async #look(record: JobRecord, attempt: AttemptDocument): Promise<boolean> {
+  /** Looks at one job; undefined when there is nothing to do for now. */
+  async #look(record: JobRecord, attempt: AttemptDocument): Promise<DueStep | undefined> {
     const { chainTime, clock, calls } = this.#options;
     const terms = this.#options.terms();
-    if (terms === undefined) return false;
+    if (terms === undefined) return undefined;
     const job = await calls.jobOf(attempt.jobId);
     if (job.status === "None") {
       await this.#notOnChain(record, attempt);
-      return false;
+      return undefined;
     }
-    const known = this.#note(record, attempt, job);
-    const step = nextStep(known, job, chainTime.nowSeconds(), clock.now(), {
+    const step = nextStep(this.#note(record, attempt, job), job, chainTime.nowSeconds(), clock.now(), {
       ...defaultWindows,
       ...terms,
       slashes: this.#options.maxSlashFee !== 0n,
     });
-    if (step.kind !== "wait") this.#options.onStep(step.kind, attempt.jobId);
-    return await this.#take(record, known, step);
+    if (step.kind === "wait") {
+      this.#lookOf(attempt.jobId).dueAt = step.until;
+      return undefined;
+    }
+    this.#options.onStep(step.kind, attempt.jobId);
+    return step;
   }
 
-  async #take(record: JobRecord, attempt: AttemptDocument, step: JanitorStep): Promise<boolean> {
+  async #take(record: JobRecord, { jobId }: AttemptDocument, step: DueStep): Promise<void> {
     const { calls, settlement, providerNow } = this.#options;
-    const { jobId } = attempt;
+    const attempt = record.attempt(jobId);
+    if (attempt === undefined) return;
     switch (step.kind) {
       case "ended":
         await this.#ended(record, attempt, step.state);
-        return false;
-      case "wait":
-        this.#lookOf(jobId).dueAt = step.until;
-        return false;
-      case "agree_on_part": {
-        const signers = attempt.provider === undefined ? undefined : providerNow(attempt.provider)?.signers;
-        if (signers !== undefined && (await settlement.tryPart(record, jobId, signers))) return false;
-        throw new NotYetError();
-      }
+        break;
+      case "agree_on_part":
+        await this.#talk(attempt, async () => {
+          const signers = attempt.provider === undefined ? undefined : providerNow(attempt.provider)?.signers;
+          return signers !== undefined && (await settlement.tryPart(record, jobId, signers));
+        });
+        break;
       case "hand_over_receipt":
-        if (!(await settlement.tryReceipt(record, jobId))) throw new NotYetError();
-        return false;
+        await this.#talk(attempt, async () => await settlement.tryReceipt(record, jobId));
+        break;
       case "request_cancel":
         this.#judge(jobId, await calls.requestCancel(this.#key("cancel", jobId), jobId));
-        return false;
+        break;
       case "finalize_cancel":
         this.#judge(jobId, await calls.finalizeCancel(this.#key("finalize", jobId), jobId));
-        return false;
-      case "slash": {
-        const { requestHash, acknowledgement } = attempt;
-        if (requestHash === undefined || acknowledgement === undefined || (await this.#isSlashTooDear())) return true;
-        const outcome = await calls.slash(this.#key("slash", jobId), jobId, requestHash, acknowledgement);
-        // An operator that was replaced in the meantime cannot be held to it, nor whoever else the chain excuses: the money still
-        // comes back.
-        return outcome.status === "reverted" ? true : this.#judge(jobId, outcome);
-      }
+        break;
+      case "slash":
+        await this.#slash(attempt);
+        break;
       case "expire":
-        return true;
+        await this.#expire([jobId]);
     }
+  }
+
+  /** One try with a provider, when its turn comes. */
+  async #talk({ jobId, provider }: AttemptDocument, talk: () => Promise<boolean>): Promise<void> {
+    const isDone = await this.#talks.run(provider ?? jobId, async () => this.#stopped || (await talk()));
+    if (!isDone) throw new NotYetError();
+  }
+
+  async #slash({ jobId, requestHash, acknowledgement }: AttemptDocument): Promise<void> {
+    if (requestHash !== undefined && acknowledgement !== undefined && !(await this.#isSlashTooDear())) {
+      const outcome = await this.#options.calls.slash(this.#key("slash", jobId), jobId, requestHash, acknowledgement);
+      // An operator that was replaced in the meantime cannot be held to it, nor whoever else the chain excuses: the money still
+      // comes back.
+      if (outcome.status !== "reverted") {
+        this.#judge(jobId, outcome);
+        return;
+      }
+    }
+    await this.#expire([jobId]);
   }
 
   async #isSlashTooDear(): Promise<boolean> {
@@ -208,38 +272,51 @@ export class Janitor {
   }
 
   /** A refused transaction means that the chain is elsewhere than we thought: look again. */
-  #judge(jobId: Hex, outcome: TransactionOutcome): false {
+  #judge(jobId: Hex, outcome: TransactionOutcome): void {
     if (outcome.status !== "success") throw new NotYetError(outcome.message);
     this.#lookOf(jobId).failures = 0;
-    return false;
   }
 
-  /** Nothing on chain under this id: for ever, unless a transaction is still under way. */
+  /**
+   * Nothing on chain under this id. For ever, when no transaction can have brought it, or when the chain has got past the deadline:
+   * it takes no post with one that is over. Else it is too early: under way, shown late, or taken back by a reorganisation.
+   */
   async #notOnChain(record: JobRecord, attempt: AttemptDocument): Promise<void> {
-    const outcome =
-      attempt.postKey === undefined
-        ? undefined
-        : await this.#options.calls.outcomeOfPost(attempt.postKey, attempt.candidates, attempt.jobId);
-    if (outcome?.kind === "pending") throw new NotYetError();
-    // Any state but `posting` says that the chain has had it.
-    const isPosted =
-      attempt.state !== "posting" || outcome?.kind === "posted" || (outcome?.kind === "abandoned" && outcome.undecided);
-    if (isPosted) throw new NotYetError("the chain does not show a job that it has taken");
-    applyEnd(record, attempt, { ...nothingPaid, state: "not_posted" }, this.#options.onEnd);
+    const { calls, chainTime, onEnd } = this.#options;
+    if (chainTime.blockSeconds() <= attempt.deadline && attempt.postKey !== undefined) {
+      const outcome = await calls.outcomeOfPost(attempt.postKey, attempt.candidates, attempt.jobId);
+      if (outcome?.kind === "pending") throw new NotYetError();
+      // Any state but `posting` says that the chain has had it.
+      const isPosted =
+        attempt.state !== "posting" ||
+        outcome?.kind === "posted" ||
+        (outcome?.kind === "abandoned" && outcome.undecided);
+      if (isPosted) throw new NotYetError("the chain does not show a job that it has taken");
+    }
+    applyEnd(record, attempt, { ...nothingPaid, state: "not_posted" }, onEnd);
   }
 
   /** The chain ended it and its event passed us by: we were not running, or the index started after it. */
   async #ended(record: JobRecord, attempt: AttemptDocument, state: AttemptState): Promise<void> {
-    const completion =
-      state === "settled"
-        ? await this.#options.calls.completionOf(attempt.jobId, attempt.postBlock ?? 0).catch(() => undefined)
-        : undefined;
+    const end = state === "settled" ? await this.#payment(attempt) : nothingPaid;
     const current = record.attempt(attempt.jobId) ?? attempt;
-    applyEnd(record, current, { ...nothingPaid, ...completion, state }, this.#options.onEnd);
+    applyEnd(record, current, { ...end, state }, this.#options.onEnd);
+  }
+
+  /** What a completed job has paid. A node that cannot tell now is asked again before that is left open. */
+  async #payment({ jobId, postBlock }: AttemptDocument): Promise<Omit<JobEnd, "state">> {
+    try {
+      return (await this.#options.calls.completionOf(jobId, postBlock)) ?? untold;
+    } catch (error) {
+      if (this.#lookOf(jobId).failures < maxUntold) throw error;
+      return untold;
+    }
   }
 
   /** Takes over what the chain says of a job whose post we did not see the end of. */
   #note(record: JobRecord, attempt: AttemptDocument, job: JobOnChain): AttemptDocument {
+    // The chain keeps next to nothing of a job that was paid.
+    if (job.status === "Completed") return attempt;
     if (attempt.provider === job.provider && attempt.endpoint !== undefined) return attempt;
     const endpoint = this.#options.providerNow(job.provider)?.endpoint;
     record.updateAttempt(attempt.jobId, {
@@ -252,16 +329,9 @@ export class Janitor {
     return record.attempt(attempt.jobId) ?? attempt;
   }
 
-  async #guarded(jobId: Hex, work: () => Promise<boolean>): Promise<boolean> {
-    try {
-      return await work();
-    } catch (error) {
-      this.#failed(jobId, error);
-      return false;
-    }
-  }
-
   #failed(jobId: Hex, error: unknown): void {
+    // What was closed under it says nothing of the job.
+    if (this.#stopped) return;
     const look = this.#lookOf(jobId);
     look.failures += 1;
     look.retryAt =
@@ -273,7 +343,7 @@ export class Janitor {
   #lookOf(jobId: Hex, firstAfterMs = 0): Look {
     const known = this.#looks.get(jobId);
     if (known !== undefined) return known;
-    const look: Look = { retryAt: this.#options.clock.monotonic() + firstAfterMs, dueAt: 0, failures: 0 };
+    const look: Look = { busy: false, retryAt: this.#options.clock.monotonic() + firstAfterMs, dueAt: 0, failures: 0 };
     this.#looks.set(jobId, look);
     return look;
   }
@@ -285,6 +355,7 @@ class NotYetError extends Error {
 }
 
 const nothingPaid = { payment: 0n, usage: undefined, transactionHash: undefined } as const;
+const untold = { payment: undefined, usage: undefined, transactionHash: undefined } as const;
 
 /** A request whose process was killed: its client is gone, its answer was cut, its provider is still to be agreed with. */
 function adopt(record: JobRecord, nowMs: number): void {

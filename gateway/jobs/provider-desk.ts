@@ -1,5 +1,5 @@
 import { type Hex, isHex } from "viem";
-import { encodeDelivered, decodeDelivered, type UsageStatementWire } from "../../protocol/wire.ts";
+import { decodeDelivered, encodeDelivered, providerErrorCodeOf, type UsageStatementWire } from "../../protocol/wire.ts";
 import { isObject } from "../openai/field-types.ts";
 import type { ProviderConnections } from "../upstream/connections.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
@@ -20,8 +20,9 @@ export type ReceiptOutcome =
   | { readonly kind: "taken" }
   /** The provider has it, but states more usage than we signed. */
   | { readonly kind: "disputed" }
-  /** The provider has no use for it any more. */
-  | { readonly kind: "closed" }
+  /** The provider does not take it now: still streaming, its journal lost, the wrong node. Only the chain says that a job is over. */
+  | { readonly kind: "refused" }
+  /** Nobody who speaks our protocol answered: an outage, or what stands before the provider. */
   | { readonly kind: "unreachable" };
 
 /** The side talks with a provider about a job: its state, its receipt. */
@@ -67,7 +68,7 @@ export class ProviderDesk {
     }
   }
 
-  /** Hands over our receipt. */
+  /** Hands over our receipt. It counts as taken only by an answer of our protocol: a proxy before the provider answers for itself. */
   async giveReceipt(endpointText: string, jobId: Hex, receipt: SignedUsage): Promise<ReceiptOutcome> {
     const endpoint = parseEndpoint(endpointText, this.#allowPrivate);
     if (typeof endpoint === "string") return { kind: "unreachable" };
@@ -79,10 +80,11 @@ export class ProviderDesk {
         body: encodeDelivered(receipt.usage, receipt.responseHash, receipt.signature),
         timeoutMs: this.#timeoutMs,
       });
-      if (status >= 200 && status < 300) return { kind: "taken" };
-      if (text.includes('"receipt_below_usage"')) return { kind: "disputed" };
-      // Still streaming, or an outage of its own: to be tried again.
-      return status === 409 || status >= 500 ? { kind: "unreachable" } : { kind: "closed" };
+      const answer: unknown = JSON.parse(text);
+      const code = providerErrorCodeOf(answer);
+      if (code !== undefined) return { kind: code === "receipt_below_usage" ? "disputed" : "refused" };
+      const isJob = status === 200 && isObject(answer) && answer.jobId === jobId && typeof answer.status === "string";
+      return { kind: isJob ? "taken" : "unreachable" };
     } catch {
       return { kind: "unreachable" };
     }

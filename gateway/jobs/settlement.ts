@@ -4,7 +4,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import { type MessageDomain, receiptTypedData } from "../../protocol/messages.ts";
 import type { Usage } from "../../protocol/usage.ts";
 import type { UsageStatementWire } from "../../protocol/wire.ts";
-import { isTerminalState } from "./job-document.ts";
+import { type AttemptDocument, isTerminalState } from "./job-document.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { Delivered } from "./provider-answer.ts";
 import type { ProviderDesk } from "./provider-desk.ts";
@@ -25,6 +25,8 @@ export interface SettlementOptions {
   readonly domain: MessageDomain;
   readonly desk: ProviderDesk;
   readonly clock: Clock;
+  /** Where a provider answers by the newest snapshot; undefined when there is none, or the provider is not in it. */
+  readonly endpointOf: (provider: Address) => string | undefined;
   readonly onDisagreement: (provider: Address, kind: string) => void;
   /** Told how a receipt was received, for metrics. */
   readonly onReceipt: (outcome: string) => void;
@@ -100,28 +102,49 @@ export class Settlement {
   /** One try to agree on a part; false when the provider has no statement (yet). */
   async tryPart(record: JobRecord, jobId: Hex, signers: ProviderSigners): Promise<boolean> {
     const attempt = record.attempt(jobId);
-    if (attempt?.partial === undefined || attempt.endpoint === undefined) return false;
-    const state = await this.#options.desk.stateOf(attempt.endpoint, jobId);
-    if (state?.statement === undefined) return false;
-    if (!isStatement(this.#options.domain, signers, jobId, state.statement)) return false;
-    await this.#sign(record, jobId, signers.provider, checkPartial(state.statement, attempt.partial.atMost));
+    if (attempt?.partial === undefined) return false;
+    const statement = await this.#askStatement(attempt, signers);
+    if (statement === undefined) return false;
+    // What was seen may be agreed on by now: a talk of the request's own and one of the janitor can overlap.
+    const { partial } = record.attempt(jobId) ?? attempt;
+    if (partial === undefined) return true;
+    await this.#sign(record, jobId, signers.provider, checkPartial(statement, partial.atMost));
     return true;
   }
 
   /** One try to hand a signed receipt over; true when the provider wants to hear no more of it. */
   async tryReceipt(record: JobRecord, jobId: Hex): Promise<boolean> {
     const attempt = record.attempt(jobId);
-    if (attempt?.receipt === undefined || attempt.endpoint === undefined) return true;
+    if (attempt?.receipt === undefined) return true;
     if (attempt.receiptTaken === true || isTerminalState(attempt.state)) return true;
-    const outcome = await this.#options.desk.giveReceipt(attempt.endpoint, jobId, attempt.receipt);
-    this.#options.onReceipt(outcome.kind);
-    if (outcome.kind === "unreachable") return false;
-    if (outcome.kind === "disputed" && attempt.provider !== undefined) {
-      this.#options.onDisagreement(attempt.provider, "receipt_disputed");
+    for (const endpoint of this.#endpointsOf(attempt)) {
+      const outcome = await this.#options.desk.giveReceipt(endpoint, jobId, attempt.receipt);
+      this.#options.onReceipt(outcome.kind);
+      if (outcome.kind === "unreachable" || outcome.kind === "refused") continue;
+      if (outcome.kind === "disputed" && attempt.provider !== undefined) {
+        this.#options.onDisagreement(attempt.provider, "receipt_disputed");
+      }
+      record.updateAttempt(jobId, { receiptTaken: true });
+      record.saveLater();
+      return true;
     }
-    record.updateAttempt(jobId, { receiptTaken: true });
-    record.saveLater();
-    return true;
+    return false;
+  }
+
+  /** Where the provider answers now, then where it was asked: it may have moved since, or be about to. */
+  #endpointsOf({ provider, endpoint }: AttemptDocument): readonly string[] {
+    const published = provider === undefined ? undefined : this.#options.endpointOf(provider);
+    return [...new Set([published, endpoint])].filter((known) => known !== undefined);
+  }
+
+  /** The provider's word on a job; only with its signature. */
+  async #askStatement(attempt: AttemptDocument, signers: ProviderSigners): Promise<UsageStatementWire | undefined> {
+    const { desk, domain } = this.#options;
+    for (const endpoint of this.#endpointsOf(attempt)) {
+      const statement = (await desk.stateOf(endpoint, attempt.jobId))?.statement;
+      if (statement !== undefined && isStatement(domain, signers, attempt.jobId, statement)) return statement;
+    }
+    return undefined;
   }
 
   async #agreeOnPart(record: JobRecord, jobId: Hex, signers: ProviderSigners): Promise<void> {
@@ -140,11 +163,9 @@ export class Settlement {
     signers: ProviderSigners,
     given: UsageStatementWire | undefined,
   ): Promise<UsageStatementWire | undefined> {
-    const endpoint = record.attempt(jobId)?.endpoint;
-    const statement =
-      given ?? (endpoint === undefined ? undefined : (await this.#options.desk.stateOf(endpoint, jobId))?.statement);
-    if (statement === undefined) return undefined;
-    return isStatement(this.#options.domain, signers, jobId, statement) ? statement : undefined;
+    if (given !== undefined) return isStatement(this.#options.domain, signers, jobId, given) ? given : undefined;
+    const attempt = record.attempt(jobId);
+    return attempt === undefined ? undefined : await this.#askStatement(attempt, signers);
   }
 
   async #sign(

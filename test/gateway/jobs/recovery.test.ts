@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { systemClock } from "../../../chain/system-clock.ts";
 import { bodyHash } from "../../../protocol/body-hash.ts";
-import { chunk, hang, head, reset } from "../../support/scripted-upstream.ts";
+import { chunk, end, hang, head, reset } from "../../support/scripted-upstream.ts";
 import { chunkData, frame, goodJson } from "../../support/upstream-scripts.ts";
 import { jobRow } from "../../support/journal-rows.ts";
 import { until } from "../../support/until.ts";
@@ -218,6 +218,25 @@ describe("what is left of a job that went wrong", () => {
     await next.close();
   });
 
+  for (const [status, name] of [
+    [404, "does not know the URL"],
+    [429, "limits requests"],
+    [200, "is under maintenance"],
+  ] as const) {
+    it(`is paid although a proxy before its provider ${name} when the receipt comes first`, async () => {
+      place = await startTestGateway({ providers: [acknowledged(goodJson)] });
+      const [provider] = place.providers;
+      if (provider === undefined) throw new Error("no provider");
+      let tries = 0;
+      provider.receiptProxy = () => {
+        tries += 1;
+        return tries === 1 ? [head(status, { "content-type": "text/html" }), chunk("<html></html>"), end] : undefined;
+      };
+      expect((await ask()).status).to.equal(200);
+      await until("the receipt comes again", () => provider.receipts[0]);
+    });
+  }
+
   it("keeps its receipt for a provider that cannot be reached now", async () => {
     const chain = new FakeChain();
     const journal = new MemoryJournal();
@@ -248,6 +267,96 @@ describe("what is left of a job that went wrong", () => {
     await until("it is known", () => documents(left)[0]?.attempts[0]?.state === "settled", 20_000);
     expect(documents(left)[0]?.attempts[0]?.payment).to.equal("10");
     await next.close();
+  });
+
+  it("is paid as the chain says, although the node did not tell at once", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    provider.settles = false;
+    await (await ask()).text();
+    const receipt = await until("the receipt arrives", () => provider.receipts[0]);
+    await until("that is journaled", () => documents(journal)[0]?.attempts[0]?.receiptTaken);
+    await place.gateway.close(0);
+    chain.complete(receipt.jobId, receipt.usage, receipt.responseHash);
+    chain.completionFaults = 1;
+    const left = new MemoryJournal();
+    for (const [id, row] of journal.jobs) left.jobs.set(id, { ...row, open: true });
+    const next = await startTestGateway({ chain, journal: left });
+    const attempt = await until(
+      "it is known",
+      () => documents(left)[0]?.attempts.find(({ state }) => state === "settled"),
+      20_000,
+    );
+    expect(attempt).to.include({ payment: "10", provider: provider.address });
+    await next.close();
+  });
+
+  it("is closed when a reorganisation took its post back for good, once the chain has got past its deadline", async () => {
+    place = await startTestGateway({ providers: [() => [reset]], janitorMs: 20 });
+    await ask();
+    const attempt = documents(place.journal)[0]?.attempts[0];
+    place.chain.forget(attempt?.jobId ?? "0x");
+    await until("the janitor has looked", () => place.chain.calls.includes("jobOf"));
+    expect(documents(place.journal)[0]?.attempts[0]?.state, "it may come again").to.equal("abandoned");
+    place.chain.advance(1000);
+    await until("it is closed", () => documents(place.journal)[0]?.attempts[0]?.state === "not_posted", 15_000);
+    expect(await (await fetch(`${place.url}/metrics`)).text()).to.include("t4t_gateway_locked_wei 0\n");
+  });
+
+  it("does not wait for another job's provider that hangs, and nor does the end of the gateway", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    place = await startTestGateway({
+      chain,
+      journal,
+      providers: [
+        { script: acknowledged(goodJson), models: ["hanging"] },
+        { script: () => [reset], models: ["dead"] },
+      ],
+    });
+    const [hanging] = place.providers;
+    if (hanging === undefined) throw new Error("no provider");
+    hanging.receiptProxy = () => [reset];
+    for (let job = 0; job < 9; job += 1) expect((await ask({ model: "hanging" })).status).to.equal(200);
+    await until("all receipts are signed", () => documents(journal).every(({ attempts }) => attempts[0]?.receipt));
+    await place.gateway.close(0);
+    let hanged = 0;
+    hanging.receiptProxy = () => {
+      hanged += 1;
+      return [hang];
+    };
+    const next = await startTestGateway({ chain, journal, janitorMs: 20 });
+    await until("the janitor waits for the hanging provider", () => hanged > 0);
+    expect((await postJson(`${next.url}/v1/chat/completions`, { ...body, model: "dead" })).status).to.equal(502);
+    chain.advance(40);
+    await until("the dead provider's money is asked for", () => chain.calls.includes("requestCancel"), 5000);
+    expect(hanged, "one provider is not asked for all of its jobs at once").to.be.at.most(4);
+    const started = performance.now();
+    await next.close();
+    expect(performance.now() - started).to.be.lessThan(5000);
+  });
+
+  it("is paid where its provider answers now, when it has moved since", async () => {
+    place = await startTestGateway({ providers: [acknowledged(goodJson)] });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    let tries = 0;
+    provider.receiptProxy = ({ path }) => {
+      if (path.startsWith("/moved/")) return undefined;
+      tries += 1;
+      return [reset];
+    };
+    expect((await ask()).status).to.equal(200);
+    await until("the receipt finds nobody where the job was asked", () => tries > 0);
+    place.chain.setProvider({
+      ...place.chain.provider(provider.address),
+      endpoint: `${provider.upstream.url}/moved`,
+    });
+    await until("the receipt has found it", () => provider.receipts[0]);
+    await until("it is settled", () => documents(place.journal)[0]?.attempts[0]?.state === "settled");
   });
 
   it("is forgotten when it ended longer ago than the operator wants to know of it", async () => {

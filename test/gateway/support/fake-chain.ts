@@ -35,6 +35,8 @@ export const fakeTerms: EscrowTerms = {
   responseWindow: 60,
 };
 
+const emptyJob = { provider: pad("0x00", { size: 20 }), since: 0, deadline: 0 } as const;
+
 /** What a test can make the next posts do. */
 export type PostFault = (request: PostRequest) => PostOutcome | undefined | Promise<PostOutcome | undefined>;
 
@@ -47,6 +49,10 @@ export class FakeChain {
   postFault: PostFault | undefined;
   /** Posts of which nobody knows yet whether they come onto the chain. */
   readonly undecidedPosts = new Set<Hex>();
+  /** Posts that were mined, whatever a reorganisation made of them. */
+  readonly #mined = new Map<Hex, PostOutcome>();
+  /** How often the node fails to tell what a completed job paid. */
+  completionFaults = 0;
   /** What `services` gives: undefined is a chain that was never reached. */
   isUp = true;
   hasGas = true;
@@ -59,6 +65,8 @@ export class FakeChain {
   #published: Published<RoutingState> | undefined;
   #block = 1;
   #version = 0;
+  /** Of all processes: no nonce is ever given twice. */
+  #nonces = 0n;
   #timestamp = Math.floor(Date.now() / 1000);
 
   /** Registers or replaces a provider. */
@@ -150,7 +158,6 @@ export class FakeChain {
     const account = privateKeyToAccount(walletKey);
     const isUp = (): boolean => this.isUp;
     const block = (): number => this.#block;
-    let counter = 0n;
     const services: ChainServices = {
       terms: fakeTerms,
       calls: this.#escrow(account.address),
@@ -178,8 +185,8 @@ export class FakeChain {
       balance: undefined,
       poke: () => undefined,
       nextNonce: () => {
-        counter += 1n;
-        return counter;
+        this.#nonces += 1n;
+        return this.#nonces;
       },
       hasGas: async () => this.hasGas,
       close: async () => undefined,
@@ -207,16 +214,20 @@ export class FakeChain {
       post: async (request) => await this.#post(request, jobIdOf(request.nonce)),
       outcomeOfPost: async (_key, _candidates, jobId) => {
         if (this.undecidedPosts.has(jobId)) return { kind: "pending" };
-        const job = this.jobs.get(jobId);
-        return job === undefined
-          ? undefined
-          : { kind: "posted", provider: job.provider, transactionHash: jobId, blockNumber: 1 };
+        return this.#mined.get(jobId);
       },
       jobOf: async (jobId) => {
         this.calls.push("jobOf");
-        return this.jobs.get(jobId) ?? { status: "None", provider: pad("0x00", { size: 20 }), since: 0, deadline: 0 };
+        const job = this.jobs.get(jobId);
+        if (job === undefined) return { ...emptyJob, status: "None" };
+        // As the escrow: a completion empties the slot of all but the status.
+        return job.status === "Completed" ? { ...emptyJob, status: "Completed" } : job;
       },
       completionOf: async (jobId) => {
+        if (this.completionFaults > 0) {
+          this.completionFaults -= 1;
+          throw new Error("block range is too large");
+        }
         const job = this.jobs.get(jobId);
         return job?.usage === undefined
           ? undefined
@@ -258,6 +269,13 @@ export class FakeChain {
     return this.#take(request, jobId);
   }
 
+  /** A reorganisation takes a job's post back for good. */
+  forget(jobId: Hex): void {
+    const { provider } = this.#job(jobId);
+    this.jobs.delete(jobId);
+    this.#changeOpenJobs(provider, -1);
+  }
+
   /** A post that its caller has given up is mined after all. */
   mineLate(index: number): Hex {
     const request = this.posts[index];
@@ -288,9 +306,15 @@ export class FakeChain {
       payment: 0n,
       usage: undefined,
     });
-    const blockNumber = this.#block + 1;
+    const posted = {
+      kind: "posted",
+      provider: taker.provider,
+      transactionHash: jobId,
+      blockNumber: this.#block + 1,
+    } as const;
+    this.#mined.set(jobId, posted);
     this.#changeOpenJobs(taker.provider, 1);
-    return { kind: "posted", provider: taker.provider, transactionHash: jobId, blockNumber };
+    return posted;
   }
 
   #changeOpenJobs(provider: Address, by: number): void {

@@ -38,7 +38,7 @@ export interface ScriptedJob {
 /** Answers one completion; bytes as they go over the wire, acknowledgement included. */
 export type ProviderScript = (job: ScriptedJob) => Script | Promise<Script>;
 
-/** A provider that answers by a script, registered at a fake chain. */
+/** A provider that answers by a script, also under the path `/moved`, registered at a fake chain. */
 export interface ScriptedProvider {
   readonly address: Address;
   readonly account: PrivateKeyAccount;
@@ -51,6 +51,8 @@ export interface ScriptedProvider {
   statementOf: ((jobId: Hex) => Promise<string | undefined>) | undefined;
   /** False: receipts are taken, but no transaction follows. */
   settles: boolean;
+  /** What stands before the provider answers a receipt with this, and the provider never sees it; undefined lets it pass. */
+  receiptProxy: ((request: ReceivedRequest) => Script | undefined) | undefined;
   /** False: when asked for a job it names its stage without having signed for it. */
   showsConsent: boolean;
   /** A signed usage statement, as JSON text. */
@@ -83,10 +85,10 @@ export async function startScriptedProvider(options: ScriptedProviderOptions): P
     return encodeDelivered(usage, responseHash, signature);
   };
   const upstream = await startScriptedUpstream((request) => {
-    const route = /^\/v1\/jobs\/(0x[0-9a-f]{64})(\/receipt)?$/.exec(request.path);
+    const route = /^(?:\/moved)?\/v1\/jobs\/(0x[0-9a-f]{64})(\/receipt)?$/.exec(request.path);
     const jobId = route?.[1] as Hex | undefined;
     if (jobId !== undefined && route?.[2] === undefined) return deferred(statement(jobId));
-    if (jobId !== undefined) return deferred(receipt(jobId, request.body));
+    if (jobId !== undefined) return provider.receiptProxy?.(request) ?? deferred(receipt(jobId, request.body));
     const index = completions.push(request) - 1;
     return deferred(complete(request, index));
   });
@@ -145,6 +147,7 @@ export async function startScriptedProvider(options: ScriptedProviderOptions): P
     receipts,
     statementOf: undefined,
     settles: true,
+    receiptProxy: undefined,
     showsConsent: true,
     state,
     close: async () => await upstream.close(),
