@@ -41,6 +41,23 @@ describe("expiring jobs", () => {
     expect(await market.openJobs(provider)).to.equal(0);
   });
 
+  it("does not make providers look alive, none of several in a batch: nobody heard of them", async () => {
+    const { market, provider, client, stranger, job } = await loadFixture(openJob);
+    const other = await market.provider();
+    const another = await market.post(client, other);
+    const seen = async () =>
+      (await Promise.all([provider, other].map(({ address }) => market.registry.providerOf(address)))).map(
+        ({ lastSeen }) => lastSeen,
+      );
+    const before = await seen();
+    await time.increase(DURATION);
+    await expect(market.escrow.connect(stranger).expireJobs([job.jobId, another.jobId])).not.to.emit(
+      market.registry,
+      "Heartbeat",
+    );
+    expect(await seen()).to.deep.equal(before);
+  });
+
   it("skips what is unknown, ended, not yet due or named twice, and expires the rest", async () => {
     const { market, provider, client, job } = await loadFixture(openJob);
     const [late, done, due] = [
