@@ -394,7 +394,7 @@ describe("deploying a registry", () => {
     it(`refuses ${what}`, async () => {
       const { market } = await loadFixture(emptyMarket);
       // Without an escrow, which checks the unbonding period too.
-      const args = [market.token, market.admin, { ...registryDefaults, ...parameters }] as const;
+      const args = [market.token, market.admin, { ...registryDefaults, ...parameters }];
       await expect(ethers.deployContract("ProviderRegistry", args))
         .to.be.revertedWithCustomError(market.registry, "InvalidParameter")
         .withArgs(ethers.encodeBytes32String(parameter));
