@@ -114,6 +114,7 @@ async function findWeaknesses(calls: number): Promise<number> {
   const found: { readonly weakness: string; readonly calls: number; readonly rule: string | undefined }[] = [];
   for (const { name, file, text, instead } of weaknesses.filter(({ name }) => name.includes(values.only))) {
     const project = new ForgeProject(root, {
+      optimized: false,
       edit: (source, content) => {
         if (source !== file) return content;
         if (content.split(text).length !== 2) throw new ForgeError(`${file} does not contain exactly once: ${text}`);
