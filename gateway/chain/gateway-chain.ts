@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { LocalAccount, PublicClient } from "viem";
 import { backoffDelay } from "../../chain/backoff.ts";
+import { bindJournal } from "../../chain/journal-binding.ts";
 import { createRegistryIndex } from "../../chain/registry-index/registry-index.ts";
 import type {
   IndexHealth,
@@ -81,6 +82,8 @@ export type ChainPort = Pick<
 >;
 
 const bringUpBackoff = { baseMs: 250, maxMs: 10_000 };
+/** How long a client is kept waiting for whether the wallet can pay. */
+const gasPatienceMs = 2000;
 /** How often the escrow account is read for metrics, ms. */
 const accountMs = 30_000;
 
@@ -91,7 +94,8 @@ export class GatewayChain {
   readonly #options: GatewayChainOptions;
   readonly #connection: ChainConnection;
   readonly #index: RegistryIndex<RoutingState>;
-  readonly #queue: RunningTransactionQueue;
+  /** Opened once the chain is known to be the journal's: on any other it would send what the journal holds anew. */
+  #queue: RunningTransactionQueue | undefined;
   readonly #noncePrefix: bigint;
   #lastNonce = 0n;
   #services: ChainServices | undefined;
@@ -101,15 +105,9 @@ export class GatewayChain {
   #closed = false;
   #cancelTimer: () => void = () => undefined;
 
-  private constructor(
-    options: GatewayChainOptions,
-    connection: ChainConnection,
-    queue: RunningTransactionQueue,
-    account: LocalAccount,
-  ) {
+  private constructor(options: GatewayChainOptions, connection: ChainConnection, account: LocalAccount) {
     this.#options = options;
     this.#connection = connection;
-    this.#queue = queue;
     this.account = account;
     this.time = new ChainTime(options.clock);
     // 160 random bits of this process's own: no counter in a journal is needed, and none can be lost with one.
@@ -130,47 +128,21 @@ export class GatewayChain {
     });
     this.#index.onHead((head) => {
       this.time.observe(head.timestamp);
-      this.#queue.poke();
+      this.#queue?.poke();
     });
     this.#index.onJobEvent(options.onJobEvent);
     this.#index.subscribe((published, delta) => options.onPublished(published, delta));
   }
 
   /**
-   * Opens the transaction queue and makes a first attempt at the chain.
+   * Makes a first attempt at the chain, and opens the transaction queue on it.
    *
    * @throws WrongChainError when the chain answers and is not the configured one. A chain that does not answer is no error.
    */
   static async open(options: GatewayChainOptions): Promise<GatewayChain> {
-    const { settings, clock, random, journal } = options;
+    const { settings, clock, random } = options;
     const connection = openChain({ url: settings.rpcUrl, clock, random, timeoutMs: settings.rpcTimeoutMs });
-    const account = accountFromKey(settings.privateKey);
-    const queue = await openTransactionQueue({
-      client: connection.client,
-      account,
-      chainId: settings.target.chainId,
-      journal,
-      clock,
-      random,
-      confirmations: settings.confirmations,
-      pollMs: settings.pollMs,
-      stuckAfterMs: settings.feeBumpMs,
-      ...(settings.maxFeePerGas === undefined ? {} : { feeCap: settings.maxFeePerGas }),
-      onEvent: (event) => {
-        if (event.type !== "bumped")
-          options.onFault(
-            `transaction_${event.type}`,
-            new Error(
-              JSON.stringify({
-                kind: event.kind,
-                nonce: "nonce" in event ? event.nonce : undefined,
-                message: "message" in event ? event.message : undefined,
-              }),
-            ),
-          );
-      },
-    });
-    const chain = new GatewayChain(options, connection, queue, account);
+    const chain = new GatewayChain(options, connection, accountFromKey(settings.privateKey));
     try {
       await chain.#bringUp(true);
     } catch (error) {
@@ -206,7 +178,7 @@ export class GatewayChain {
   }
 
   get pendingTransactions(): number {
-    return this.#queue.pending;
+    return this.#queue?.pending ?? 0;
   }
 
   /** Money of the wallet in the escrow as last read. */
@@ -227,6 +199,16 @@ export class GatewayChain {
 
   /** Whether the wallet holds any ETH; true when that cannot be told. */
   async hasGas(): Promise<boolean> {
+    const late = Promise.withResolvers<boolean>();
+    const cancel = this.#options.clock.after(gasPatienceMs, () => late.resolve(true));
+    try {
+      return await Promise.race([this.#readGas(), late.promise]);
+    } finally {
+      cancel();
+    }
+  }
+
+  async #readGas(): Promise<boolean> {
     try {
       const { client } = this.#connection;
       const [balance, price] = await Promise.all([
@@ -243,9 +225,10 @@ export class GatewayChain {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTimer();
-    await this.#index.stop();
-    await this.#queue.close();
+    // A node that hangs must not hold up the end: cut off, what is under way ends at once.
+    const stopped = Promise.all([this.#index.stop(), this.#queue?.close()]);
     await this.#connection.close();
+    await stopped;
   }
 
   async #bringUp(isFirst: boolean): Promise<void> {
@@ -254,11 +237,17 @@ export class GatewayChain {
     try {
       await verifyChain(client, settings.target);
       const { escrow, chainId } = settings.target;
-      const calls = new EscrowCalls({ queue: this.#queue, client, escrow, chainId });
+      const { dataDir } = settings;
+      await bindJournal({ journal, client, chainId, escrow, wallet: this.account.address, dataDir });
+      const queue = (this.#queue ??= await this.#openQueue());
+      const calls = new EscrowCalls({ queue, client, escrow, chainId });
       const terms = await calls.readTerms();
-      if (this.#closed) return;
+      if (this.#closed) {
+        await queue.close();
+        return;
+      }
       const treasury = new Treasury({
-        queue: this.#queue,
+        queue,
         calls,
         client,
         journal,
@@ -284,6 +273,28 @@ export class GatewayChain {
       this.#attempts += 1;
       this.#cancelTimer = clock.after(delay, () => void this.#bringUp(false));
     }
+  }
+
+  async #openQueue(): Promise<RunningTransactionQueue> {
+    const { settings, clock, random, journal, onFault } = this.#options;
+    return await openTransactionQueue({
+      client: this.#connection.client,
+      account: this.account,
+      chainId: settings.target.chainId,
+      journal,
+      clock,
+      random,
+      confirmations: settings.confirmations,
+      pollMs: settings.pollMs,
+      stuckAfterMs: settings.feeBumpMs,
+      ...(settings.maxFeePerGas === undefined ? {} : { feeCap: settings.maxFeePerGas }),
+      onEvent: (event) => {
+        if (event.type === "bumped") return;
+        const nonce = "nonce" in event ? event.nonce : undefined;
+        const message = "message" in event ? event.message : undefined;
+        onFault(`transaction_${event.type}`, new Error(JSON.stringify({ kind: event.kind, nonce, message })));
+      },
+    });
   }
 
   #readAccountSoon(): void {

@@ -1,5 +1,6 @@
 import type { Address, Hex, LocalAccount, PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import { bindJournal } from "../../chain/journal-binding.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import { verifyChain } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
@@ -44,6 +45,8 @@ export interface ChainSideOptions {
 
 /** Ms between two comparisons of the journal's open jobs with the chain's. */
 const reconcileMs = 60_000;
+/** Newest blocks whose ends are checked again while the two disagree: above the depth of any reorganisation of a live chain. */
+const recheckedBlocks = 256;
 
 /** All of a node that needs the chain: its identity, publication, heartbeat, events and settlement. */
 export class ChainSide {
@@ -56,6 +59,7 @@ export class ChainSide {
   readonly #publisher: Publisher;
   readonly #publication: PublicationLoop;
   readonly #heartbeat: Heartbeat;
+  readonly #endCheck: EndCheck;
   readonly #follower: JobEventFollower;
   readonly #settler: Settler;
   #published: Published | undefined;
@@ -147,7 +151,7 @@ export class ChainSide {
       isDraining: options.isDraining,
       onError: (error) => log.fault("ack", error),
     });
-    const endCheck = new EndCheck({
+    this.#endCheck = new EndCheck({
       book,
       signer: this.signer,
       clock,
@@ -155,7 +159,10 @@ export class ChainSide {
       queue,
       aheadMs: () => this.aheadMs(),
       isLive: (jobId) => live.has(jobId),
-      onReopened: (job) => log.warn("the chain took the end of a job back", { jobId: job.jobId, stage: job.stage }),
+      onReopened: (job) => {
+        metrics.reopened();
+        log.warn("the chain took the end of a job back", { jobId: job.jobId, stage: job.stage });
+      },
     });
     this.#follower = new JobEventFollower({
       client,
@@ -169,7 +176,8 @@ export class ChainSide {
       deployedAtBlock: parts.deployedAtBlock,
       onReorg: async (lastCommonBlock) => {
         log.warn("the chain was reorganised", { lastCommonBlock });
-        await endCheck.endsAbove(lastCommonBlock);
+        queue.poke();
+        await this.#endCheck.endsAbove(lastCommonBlock);
       },
       onEvent: async (event) => await events.take(event),
       onPoll: (error) => {
@@ -189,9 +197,12 @@ export class ChainSide {
     const { settings, client, journal, clock, random, log } = options;
     const { target, privateKey, pollMs, confirmations, feeBumpMs, maxFeePerGas } = settings.chain;
     const deployment = await verifyChain(client, target);
+    const account = accountFromKey(privateKey);
+    const { chainId, escrow } = target;
+    const { dataDir } = settings.chain;
+    await bindJournal({ journal, client, chainId, escrow, wallet: account.address, dataDir });
     const registry = new RegistryReader(client, target.registry);
     const rules = await registry.rules();
-    const account = accountFromKey(privateKey);
     const owner = settings.owner ?? (await registry.ownerOfOperator(account.address)) ?? account.address;
     const provider = await registry.provider(owner);
     const underWay = await journal.openTransactions(account.address, target.chainId);
@@ -341,8 +352,12 @@ export class ChainSide {
           args: [this.owner],
         }),
       ]);
+      const before = this.#drift ?? 0;
       this.#drift = (provider?.openJobs ?? 0) - book.openJobs().length;
       this.#balance = account.free;
+      // The chain has more open jobs than we, and had so a while ago: an end that we know of may be none. A node of the chain that still
+      // was on the branch that others had left may have told us so.
+      if (before > 0 && this.#drift > 0) await this.#endCheck.endsAbove((this.block ?? 0) - recheckedBlocks);
     } catch (error) {
       log.fault("reconcile", error);
     }

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
+import { ForeignJournalError } from "../../chain/journal-binding.ts";
 import { WrongChainError } from "../../chain/verify.ts";
 import { type RunningGateway, startGateway } from "../../gateway/start.ts";
 import type { GatewaySettings } from "../../gateway/settings.ts";
@@ -60,6 +61,23 @@ describe("a gateway at its start", () => {
     expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200);
     const list = (await (await fetch(`${gateway.url}/v1/models`)).json()) as { data: unknown[] };
     expect(list.data).to.deep.equal([]);
+  });
+
+  it("refuses the journal of another deployment, whose jobs would seem never to have been posted, and leaves it as it is", async () => {
+    const chain = await startAnvil();
+    chains.push(chain);
+    const [mine, other] = [await deployForTest(chain), await deployForTest(chain)];
+    gateway = await startGateway(settings(chain.rpcUrl, mine));
+    await gateway.close(0);
+    gateway = undefined;
+    const failure: unknown = await startGateway(settings(chain.rpcUrl, other)).catch((error: unknown) => error);
+    expect(failure).to.be.instanceOf(ForeignJournalError);
+    expect((failure as Error).message)
+      .to.include(folder)
+      .and.to.include(mine.escrow)
+      .and.to.include(other.escrow);
+    gateway = await startGateway(settings(chain.rpcUrl, mine));
+    await until("it is ready", () => gateway?.notReady() === undefined, 20_000);
   });
 
   it("refuses addresses without code loudly, naming the address, and lets go of everything", async () => {
