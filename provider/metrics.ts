@@ -35,6 +35,7 @@ export class ProviderMetrics {
   readonly #ended: Counter<"end" | "reason">;
   readonly #earned: Counter;
   readonly #settlementFailures: Counter<"error">;
+  readonly #reopened: Counter;
   readonly #transactions: Counter<"kind">;
   readonly #errors: Counter<"where">;
 
@@ -80,6 +81,11 @@ export class ProviderMetrics {
       registers,
     });
     this.#earned = new Counter({ name: "t4t_provider_earned_wei_total", help: "Wei paid by settled jobs", registers });
+    this.#reopened = new Counter({
+      name: "t4t_provider_jobs_reopened_total",
+      help: "Jobs whose end a reorganisation took back; they end, and are paid, once more",
+      registers,
+    });
     this.#settlementFailures = new Counter({
       name: "t4t_provider_settlement_failures_total",
       help: "Settlement transactions without effect, by error",
@@ -124,6 +130,11 @@ export class ProviderMetrics {
   ended(end: JobStage, reason: string, payment: bigint): void {
     this.#ended.inc({ end, reason });
     this.#earned.inc(Number(payment));
+  }
+
+  /** The chain took the end of a job back. */
+  reopened(): void {
+    this.#reopened.inc();
   }
 
   settlementFailed(error: string): void {

@@ -1,6 +1,10 @@
 import { expect } from "chai";
+import { encodeFunctionData } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
+import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import { systemClock } from "../../chain/system-clock.ts";
 import { bodyHash } from "../../protocol/body-hash.ts";
+import { countingRpcProxy } from "../support/rpc-proxy.ts";
 import { chunk, end, hang, hold } from "../support/scripted-upstream.ts";
 import { until } from "../support/until.ts";
 import { chatBody, errorCode, jobAtProvider, onChain, readStream, runJob, untilOnChain } from "./support/answers.ts";
@@ -175,6 +179,47 @@ describe("the life of a provider node", () => {
       expect((await providerOnChain(market, second.address)).openJobs).to.equal(0);
     } finally {
       await second.close();
+    }
+  });
+
+  it("is paid again after a reorganisation under it, though a node that had not followed it denied it at first", async () => {
+    const proxy = await countingRpcProxy(market.chain.rpcUrl);
+    // What is looked after once a minute is looked after several times a second.
+    const after = (delayMs: number, callback: () => void) =>
+      systemClock.after(delayMs === 60_000 ? 200 : delayMs, callback);
+    const node = await startNode({
+      market,
+      backendUrl: backend.url,
+      key: await market.providerKey(),
+      environment: { T4T_RPC_URL: proxy.url },
+      dependencies: { clock: { ...systemClock, after } },
+    });
+    try {
+      const job = await market.client.post(node.address);
+      const seen = await readStream(await market.client.request(node.url, job, stream));
+      const branch = await market.chain.rpc("evm_snapshot");
+      const { inputTokens, outputTokens } = seen.statement ?? { inputTokens: 0, outputTokens: 0 };
+      const usage = { inputTokens, outputTokens };
+      await market.client.sendReceipt(node.url, node.address, job.jobId, usage, bodyHash(seen.body));
+      await untilOnChain(market, job, onChain.completed);
+      await until("it knows", async () => (await jobAtProvider(node, job)).status === "settled");
+      const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "jobOf", args: [job.jobId] });
+      const stale = await market.chain.rpc("eth_call", { to: market.deployment.escrow, data }, "latest");
+      let denials = 0;
+      proxy.setFault(({ method, params }) => {
+        const [call] = params as [{ readonly data?: string } | undefined];
+        if (method !== "eth_call" || call?.data !== data || denials > 0) return undefined;
+        denials += 1;
+        return { kind: "result", result: stale };
+      });
+      await market.chain.rpc("evm_revert", branch);
+      await market.chain.rpc("hardhat_mine", "0x3");
+      await untilOnChain(market, job, onChain.completed, 30_000);
+      await until("it knows", async () => (await jobAtProvider(node, job)).payment === "20");
+      expect(denials, "it was denied once").to.equal(1);
+    } finally {
+      await node.close();
+      await proxy.stop();
     }
   });
 
