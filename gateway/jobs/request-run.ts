@@ -1,6 +1,7 @@
 import type { Address, Hex } from "viem";
 import { T4tError } from "../../protocol/errors.ts";
 import type { ProgressEvent } from "../../protocol/progress.ts";
+import type { Usage } from "../../protocol/usage.ts";
 import type { WaitOutcome } from "../capacity/capacity-lines.ts";
 import { decisionRecord } from "../routing/decision-record.ts";
 import type { StreamOutcome } from "../routing/statistics/outcomes.ts";
@@ -10,6 +11,7 @@ import { parseEndpoint } from "../upstream/endpoint.ts";
 import type { AnswerHead, AnswerSink } from "./answer-sink.ts";
 import type { PostOutcome, PostRefusal } from "./escrow-calls.ts";
 import { candidateOf, type EscrowPlan, inputBoundAt, mayExceedContext, outputBoundAt } from "./escrow-plan.ts";
+import { handBack } from "./hand-back.ts";
 import type { PartialObservation } from "./job-document.ts";
 import { JobPosting, type Posted } from "./job-posting.ts";
 import type { JobRecord } from "./job-record.ts";
@@ -70,7 +72,14 @@ class RequestRun {
   #generatingMs: number | undefined;
   readonly #busyRefusals = new Map<Address, number>();
   /** The first provider that called the request itself wrong: believed only when a second one says so too. */
-  #rejection: { readonly lease: Lease; readonly durationMs: number; readonly isOfContext: boolean } | undefined;
+  #rejection:
+    | {
+        readonly error: T4tError;
+        readonly lease: Lease;
+        readonly durationMs: number;
+        readonly isOfContext: boolean;
+      }
+    | undefined;
 
   constructor(context: RequestContext, request: JobRequest, record: JobRecord, sink: AnswerSink, signal: AbortSignal) {
     this.#context = context;
@@ -124,9 +133,9 @@ class RequestRun {
 
   /** One round: wait for capacity, post, ask. */
   async #turn(): Promise<Next> {
-    if (this.#leftMs <= 0) return this.#fail(this.#failure ?? deadlineError());
-    if (this.#jobs >= this.#context.limits.maxAttempts) return this.#fail(this.#failure ?? deadlineError());
-    if (this.#context.published() === undefined) return this.#fail(chainUnavailableError());
+    if (this.#leftMs <= 0) return this.#giveUp(this.#failure ?? deadlineError());
+    if (this.#jobs >= this.#context.limits.maxAttempts) return this.#giveUp(this.#failure ?? deadlineError());
+    if (this.#context.published() === undefined) return this.#giveUp(chainUnavailableError());
     const asked = this.#context.clock.monotonic();
     const waitedBefore = this.#waitedMs;
     const outcome = await this.#capacity();
@@ -146,11 +155,11 @@ class RequestRun {
       case "aborted":
         return this.#gone();
       case "none":
-        return this.#fail(this.#nobodyError());
+        return this.#giveUp(this.#nobodyError());
       default:
         // A request that nobody could serve any better than the one that failed is told of the failure, not of the line.
-        return this.#fail(
-          this.#rejection !== undefined || (outcome.kind === "timeout" && this.#leftMs <= 0)
+        return this.#giveUp(
+          outcome.kind === "timeout" && this.#leftMs <= 0
             ? (this.#failure ?? deadlineError())
             : waitError(outcome, this.#request.completion.modelId),
         );
@@ -201,7 +210,7 @@ class RequestRun {
   async #serve(grant: Grant): Promise<Next> {
     const { plan, selection } = grant;
     const first = plan.candidates[0];
-    if (first === undefined) return this.#fail(this.#nobodyError());
+    if (first === undefined) return this.#giveUp(this.#nobodyError());
     this.#tell({
       type: "provider_selected",
       model: plan.modelId,
@@ -246,12 +255,42 @@ class RequestRun {
       transactionHash: outcome.transactionHash,
       blockNumber: outcome.blockNumber,
     });
-    if (this.#signal.aborted) {
+    try {
+      return this.#signal.aborted
+        ? await this.#handBack(jobId, candidate, lease, outcome.blockNumber)
+        : await this.#ask(jobId, candidate, lease, outcome.blockNumber);
+    } catch (error) {
+      // A fault of our own: the provider does not count as loaded by it for ever.
       lease.end({ outcome: "aborted", durationMs: 0 });
-      this.#record.updateAttempt(jobId, { state: "abandoned" });
-      return this.#gone();
+      throw error;
     }
-    return await this.#ask(jobId, candidate, lease, outcome.blockNumber);
+  }
+
+  /** The client went while its job was posted. */
+  async #handBack(jobId: Hex, candidate: Candidate, lease: Lease, blockNumber: number): Promise<Next> {
+    this.#record.updateAttempt(jobId, { state: "abandoned" });
+    this.#gone();
+    this.#record.saveSoon();
+    const endpoint = parseEndpoint(candidate.endpoint, this.#context.allowPrivateEndpoints);
+    if (typeof endpoint !== "string") {
+      this.#record.updateAttempt(jobId, { sent: true });
+      const { result, asked, requestHash } = await handBack(this.#context, {
+        request: this.#request,
+        jobId,
+        candidate,
+        endpoint,
+        blockNumber,
+      });
+      const wasTaken = result.kind === "delivered" || (result.kind !== "refused" && result.acknowledged);
+      if (wasTaken) {
+        const atMost = { inputTokens: inputBoundAt(asked, candidate.contextLength), outputTokens: 1 };
+        const partial = { atMost, at: this.#context.clock.now() };
+        this.#record.updateAttempt(jobId, { requestHash, bounds: atMost, partial });
+        this.#context.settlement.agreeOnPart(this.#record, jobId, this.#signers(candidate.provider));
+      }
+    }
+    lease.end({ outcome: "aborted", durationMs: 0 });
+    return "over";
   }
 
   /** The place that was held at the first candidate moves to the one that the chain chose. */
@@ -282,14 +321,14 @@ class RequestRun {
         for (const [provider, refusal] of outcome.refusals) this.#noteRefusal(provider, refusal);
         return "again";
       case "insufficient_balance":
-        return this.#fail(insufficientBalanceError(outcome.required, outcome.free));
+        return this.#giveUp(insufficientBalanceError(outcome.required, outcome.free));
       case "abandoned":
-        if (!outcome.undecided && !(await this.#context.hasGas())) return this.#fail(unfundedWalletError());
-        return this.#fail(chainUnavailableError(new Error(outcome.message)));
+        if (!outcome.undecided && !(await this.#context.hasGas())) return this.#giveUp(unfundedWalletError());
+        return this.#giveUp(chainUnavailableError(new Error(outcome.message)));
       case "bad_deadline":
-        return this.#fail(chainUnavailableError(new Error(`deadline out of bounds for ${plan.modelId}`)));
+        return this.#giveUp(chainUnavailableError(new Error(`deadline out of bounds for ${plan.modelId}`)));
       case "failed":
-        return this.#fail(chainUnavailableError(new Error(`${outcome.errorName ?? "revert"}: ${outcome.message}`)));
+        return this.#giveUp(chainUnavailableError(new Error(`${outcome.errorName ?? "revert"}: ${outcome.message}`)));
     }
   }
 
@@ -391,12 +430,7 @@ class RequestRun {
         // An answer proves the first wrong, but not one that lacked the context which this one has.
         this.#endRejection(this.#rejection?.isOfContext === true ? "caller" : "fault");
         if (result.body !== undefined) this.#sink.answer(this.#head(jobId, candidate), result.body);
-        const usage = await this.#context.settlement.delivered(this.#record, jobId, {
-          signers: this.#signers(candidate.provider),
-          delivered: result,
-          bounds,
-          streamed: completion.stream,
-        });
+        const usage = await this.#agreed(jobId, candidate, result, bounds);
         lease.end({
           outcome: "success",
           durationMs,
@@ -426,6 +460,7 @@ class RequestRun {
           this.#failure = providerFaultError(result.reason, result.timedOut, false);
           return this.#providerFailed(jobId, candidate.provider, result.reason, result.acknowledged);
         }
+        this.#endRejection(this.#rejection?.isOfContext === true ? "caller" : "fault");
         this.#context.observer.attemptFailed(jobId, candidate.provider, result.reason);
         this.#record.updateAttempt(jobId, {
           state: "abandoned",
@@ -435,6 +470,27 @@ class RequestRun {
         this.#context.settlement.agreeOnPart(this.#record, jobId, this.#signers(candidate.provider));
         return this.#fail(providerFaultError(result.reason, result.timedOut, true));
       }
+    }
+  }
+
+  /** Agrees on a whole answer. A journal that fails now takes nothing from a client that has its answer: the janitor goes on with it. */
+  async #agreed(
+    jobId: Hex,
+    candidate: Candidate,
+    delivered: Extract<ProviderResult, { kind: "delivered" }>,
+    bounds: UsageBounds,
+  ): Promise<Usage | undefined> {
+    try {
+      return await this.#context.settlement.delivered(this.#record, jobId, {
+        signers: this.#signers(candidate.provider),
+        delivered,
+        bounds,
+        streamed: this.#request.completion.stream,
+      });
+    } catch {
+      // Tries to write once more, and tells the operator when that fails too.
+      this.#record.saveSoon();
+      return this.#record.attempt(jobId)?.usage;
     }
   }
 
@@ -472,7 +528,7 @@ class RequestRun {
         const isOfContext =
           this.#failure.code === "context_length_exceeded" &&
           mayExceedContext(completion, candidate.contextLength, this.#context.escrow());
-        this.#rejection = { lease, durationMs, isOfContext };
+        this.#rejection = { error: this.#failure, lease, durationMs, isOfContext };
         // Nobody with as little context will find it any shorter: another job would only cost two more transactions.
         if (isOfContext) this.#selector.contextTooShort(candidate.contextLength);
         return this.#providerFailed(jobId, provider, refusal.code, false);
@@ -489,7 +545,8 @@ class RequestRun {
         return this.#providerFailed(jobId, provider, refusal.code, false, false);
       }
       case "mismatch":
-        lease.end({ outcome: "caller", durationMs });
+        // Ours or its own, nobody can say of one: but of a provider with which it is the rule, others are the better choice.
+        lease.end({ outcome: "fault", durationMs });
         this.#failure = providerFaultError(refusal.code, false, false);
         return this.#providerFailed(jobId, provider, refusal.code, false);
       case "fault":
@@ -518,6 +575,11 @@ class RequestRun {
   }
 
   // -------------------------------------------------------------------------------------------------------------- ends
+
+  /** Nobody is left to ask. Of a provider that called the request wrong, and that nobody has contradicted, the word stands. */
+  #giveUp(error: T4tError): Next {
+    return this.#fail(this.#rejection?.error ?? error);
+  }
 
   #fail(error: T4tError): Next {
     this.#closeUnposted();

@@ -70,11 +70,12 @@ describe("a client that goes away", () => {
     await holding;
   });
 
-  it("while its job is posted never has it sent to the provider", async () => {
-    place = await startTestGateway({ providers: [acknowledged(oddStreams.plain)] });
+  it("while its job is posted never has it sent, and has the provider give the job back at once", async () => {
+    place = await startTestGateway({ providers: [acknowledged([head(200, eventStream), hang])] });
     const mined = Promise.withResolvers<undefined>();
     place.chain.postFault = async () => await mined.promise;
-    const asked = ask();
+    const secret = { messages: [{ role: "user", content: "a secret" }] };
+    const asked = ask(secret);
     await until("the post is under way", () => place.chain.posts.length === 1);
     client.abort();
     await asked;
@@ -86,7 +87,16 @@ describe("a client that goes away", () => {
     await until("the request is over", () => place.journal.jobs.size === 1);
     await until("it is given up", async () => (await stateOf()).attempt?.state === "abandoned");
     expect((await stateOf()).outcome).to.equal("cancelled");
-    expect(place.providers[0]?.completions).to.have.length(0);
+    const [instead] = await until("the provider is asked for next to nothing", () =>
+      place.providers[0]?.completions.length === 1 ? place.providers[0].completions : undefined,
+    );
+    expect(instead?.body).to.not.include("secret");
+    expect(JSON.parse(instead?.body ?? "{}")).to.include({ model: scriptedModel, max_tokens: 1, stream: true });
+    // A provider that is left before its first token declines.
+    await instead?.gone;
+    await until("nobody counts as served", async () =>
+      (await (await fetch(`${place.url}/metrics`)).text()).includes("t4t_gateway_running_requests 0"),
+    );
   });
 
   for (const [phase, script] of [

@@ -14,7 +14,7 @@ import {
 import { chunk, end, hang, head, hold } from "../../support/scripted-upstream.ts";
 import { until } from "../../support/until.ts";
 import { wireHeaders } from "../../../protocol/wire.ts";
-import { acknowledged, type ProviderScript, scriptedModel, stated } from "../support/scripted-provider.ts";
+import { acknowledged, deadScript, type ProviderScript, scriptedModel, stated } from "../support/scripted-provider.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
 
 const messages = [{ role: "user", content: "Hello" }];
@@ -318,6 +318,49 @@ describe("a request", () => {
       expect(metrics).to.include(
         `t4t_provider_recent_failures{provider="${place.providers[0]?.address ?? ""}",model="${scriptedModel}"} 0\n`,
       );
+    });
+
+    for (const [second, script] of [
+      ["is busy", () => errorAnswer(503, "provider_busy")],
+      ["is broken", () => errorAnswer(502, "backend_unavailable")],
+      ["is dead", deadScript],
+    ] as const) {
+      it(`is not told to try again when the first called it wrong and the second ${second}`, async () => {
+        place = await startTestGateway({ providers: [() => errorAnswer(400, "backend_rejected"), script] });
+        const response = await chat(plain);
+        expect(response.status).to.equal(400);
+        expect(response.headers.get("retry-after")).to.equal(null);
+      });
+    }
+
+    it("is hardly ever posted to a provider that disagrees with every job, while another does not", async () => {
+      place = await startTestGateway({ providers: [() => errorAnswer(401, "invalid_authorization"), goodAnswer] });
+      for (let request = 0; request < 20; request += 1) expect((await chat(plain)).status).to.equal(200);
+      expect(place.providers[0]?.completions.length).to.be.at.most(6);
+    });
+
+    it("is answered, paid for and counted as over although the journal fails as its receipt is written", async () => {
+      place = await startTestGateway({
+        providers: [
+          async (job) => {
+            place.journal.failure = new Error("disk full");
+            return await goodAnswer(job);
+          },
+        ],
+        janitorMs: 20,
+      });
+      const response = await chat(plain);
+      expect(response.status).to.equal(200);
+      const jobId = response.headers.get("x-t4t-job-id") ?? "";
+      expect((await response.json()) as object).to.have.property("choices");
+      await until("the write has failed", () => place.journal.refused > 0);
+      place.journal.failure = undefined;
+      const job = async () =>
+        (await (await fetch(`${place.url}/v1/jobs/${jobId}`)).json()) as { status: string; error: unknown };
+      await until("the request is over", async () => (await job()).status !== "running");
+      expect((await job()).error).to.equal(null);
+      const metrics = await (await fetch(`${place.url}/metrics`)).text();
+      expect(metrics).to.not.match(/^t4t_provider_in_flight\{.*\} [1-9]/m);
     });
 
     it("hears a refusal that comes inside a stream as a plain 400", async () => {

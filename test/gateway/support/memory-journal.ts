@@ -7,6 +7,8 @@ export class MemoryJournal implements Journal {
   readonly values = new Map<string, string>();
   /** Set to make every write of a job fail. */
   failure: Error | undefined;
+  /** Writes that failed so. */
+  refused = 0;
 
   async insertTransaction(row: TransactionRow): Promise<boolean> {
     if (this.transactions.has(row.key)) return false;
@@ -33,7 +35,10 @@ export class MemoryJournal implements Journal {
   }
 
   async putJob(job: JobRow): Promise<void> {
-    if (this.failure !== undefined) throw this.failure;
+    if (this.failure !== undefined) {
+      this.refused += 1;
+      throw this.failure;
+    }
     this.jobs.set(job.id, job);
   }
 
