@@ -32,6 +32,7 @@ import { chainUnavailableError } from "./jobs/request-errors.ts";
 import type { RequestContext } from "./jobs/request-context.ts";
 import { anyModelLine, type Grant } from "./jobs/selection.ts";
 import { Settlement } from "./jobs/settlement.ts";
+import { SightedPosts } from "./jobs/sighted-posts.ts";
 import { answerCompletion, type CompletionRouteOptions } from "./openai/completion-routes.ts";
 import { findModel, listModels, priceUnitOf } from "./openai/model-list.ts";
 import { describeError } from "./ops/log.ts";
@@ -87,6 +88,7 @@ export class Gateway {
   readonly #modelsSince: number;
   #chain: ChainPort | undefined;
   #janitor: Janitor | undefined;
+  #posts: SightedPosts | undefined;
   #server: HttpServer | undefined;
   #metricsServer: HttpServer | undefined;
   readonly #pruner: JournalPruner;
@@ -253,7 +255,10 @@ export class Gateway {
       clock,
       random,
       onPublished: (published, delta) => this.#published(published, delta),
-      onJobEvent: (event) => applyJobEvent(this.#store, event, this.#jobEnded),
+      onJobEvent: (event) => {
+        this.#posts?.observe(event);
+        applyJobEvent(this.#store, event, this.#jobEnded);
+      },
       onReady: () => {
         // Before `open` has returned there is nothing to be ready yet.
         if (this.#chain !== undefined) this.#chainReady(this.#chain);
@@ -304,6 +309,7 @@ export class Gateway {
     const { settings, clock, random, logger } = this.#parts;
     const { services } = chain;
     if (services === undefined) throw new Error("the chain is not ready");
+    this.#posts = new SightedPosts(services.calls);
     const escrow: EscrowPolicy = {
       defaultMaxOutputTokens: settings.defaultMaxOutputTokens,
       headroomRatio: settings.headroomRatio,
@@ -320,7 +326,7 @@ export class Gateway {
       maxPrice: settings.maxPrice,
       escrow: () => escrow,
       lines: this.#lines,
-      calls: services.calls,
+      calls: this.#posts,
       treasury: services.treasury,
       chainTime: chain.time,
       terms: () => services.terms,

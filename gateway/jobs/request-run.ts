@@ -423,7 +423,6 @@ class RequestRun {
     result: ProviderResult,
     durationMs: number,
   ): Promise<Next> {
-    const { completion } = this.#request;
     const bounds = this.#boundsAt(candidate);
     switch (result.kind) {
       case "delivered": {

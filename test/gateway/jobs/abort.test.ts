@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import { expect } from "chai";
 import { bodyHash } from "../../../protocol/body-hash.ts";
 import { chunk, hang, head } from "../../support/scripted-upstream.ts";
-import { chunkData, frame, goodJson, oddStreams } from "../../support/upstream-scripts.ts";
+import { chunkData, frame, goodJson } from "../../support/upstream-scripts.ts";
 import { until } from "../../support/until.ts";
 import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";

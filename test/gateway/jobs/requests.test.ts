@@ -352,7 +352,7 @@ describe("a request", () => {
       const response = await chat(plain);
       expect(response.status).to.equal(200);
       const jobId = response.headers.get("x-t4t-job-id") ?? "";
-      expect((await response.json()) as object).to.have.property("choices");
+      expect(await response.json()).to.have.property("choices");
       await until("the write has failed", () => place.journal.refused > 0);
       place.journal.failure = undefined;
       const job = async () =>
@@ -514,6 +514,14 @@ describe("a request", () => {
       expect(response.status).to.equal(503);
       expect((await errorOf(response)).code).to.equal("chain_unavailable");
       expect(response.headers.get("retry-after")).to.equal("5");
+    });
+
+    it("is answered as soon as a block holds it, however many confirmations the operator asks for", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      const confirmed = Promise.withResolvers<undefined>();
+      place.chain.confirmed = confirmed.promise;
+      expect((await chat(plain)).status).to.equal(200);
+      confirmed.resolve(undefined);
     });
 
     it("sets a deadline by chain time and corrects it once when the chain disagrees", async () => {

@@ -47,6 +47,8 @@ export class FakeChain {
   readonly calls: string[] = [];
   readonly posts: PostRequest[] = [];
   postFault: PostFault | undefined;
+  /** Settles when posts that are in a block have their confirmations. */
+  confirmed: Promise<unknown> = Promise.resolve();
   /** Posts of which nobody knows yet whether they come onto the chain. */
   readonly undecidedPosts = new Set<Hex>();
   /** Posts that were mined, whatever a reorganisation made of them. */
@@ -266,7 +268,9 @@ export class FakeChain {
     const fault = await this.postFault?.(request);
     if (fault?.kind === "abandoned" && fault.undecided) this.undecidedPosts.add(jobId);
     if (fault !== undefined) return fault;
-    return this.#take(request, jobId);
+    const outcome = this.#take(request, jobId);
+    await this.confirmed;
+    return outcome;
   }
 
   /** A reorganisation takes a job's post back for good. */
@@ -314,6 +318,20 @@ export class FakeChain {
     } as const;
     this.#mined.set(jobId, posted);
     this.#changeOpenJobs(taker.provider, 1);
+    if (this.publishesAtOnce) {
+      this.#options?.onJobEvent({
+        type: "posted",
+        client: privateKeyToAccount(walletKey).address,
+        offeringId: 1,
+        maxPayment: plan.maxPayment,
+        unsignedLimit: plan.unsignedLimit,
+        deadline: request.deadline,
+        jobId,
+        provider: taker.provider,
+        place: this.#place(jobId),
+        removed: false,
+      });
+    }
     return posted;
   }
 
