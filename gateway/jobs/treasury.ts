@@ -7,7 +7,7 @@ import type { EscrowCalls } from "./escrow-calls.ts";
 /** Options of `Treasury`. */
 export interface TreasuryOptions {
   readonly queue: TransactionQueue;
-  readonly calls: EscrowCalls;
+  readonly calls: Pick<EscrowCalls, "account">;
   readonly client: PublicClient;
   readonly journal: Pick<Journal, "nextCounter">;
   readonly escrow: Address;
@@ -17,32 +17,63 @@ export interface TreasuryOptions {
   readonly onTopUp: (amount: bigint) => void;
 }
 
+interface Need {
+  readonly required: bigint;
+  readonly told: PromiseWithResolvers<boolean>;
+}
+
 /** Keeps the wallet's escrow account filled from the wallet's own tokens, when the operator wants that. */
 export class Treasury {
   readonly #options: TreasuryOptions;
-  #running: Promise<boolean> | undefined;
+  /** Asked for since the filling under way began. */
+  #needs: Need[] = [];
+  #isFilling = false;
 
   constructor(options: TreasuryOptions) {
     this.#options = options;
   }
 
   /**
-   * Fills the escrow account up to the target, and at least to `required`. One at a time: everybody who asks meanwhile gets the same
-   * answer. False when top-up is off, or wallet and approval do not suffice.
+   * Fills the escrow account up to the target, and at least to what all who ask now require together: one filling at a time, and those
+   * who ask meanwhile share the next. False when top-up is off, or wallet and approval do not suffice for this one.
+   *
+   * @param required Wei that the account must have free.
    */
   async topUp(required: bigint): Promise<boolean> {
-    this.#running ??= this.#run(required).finally(() => {
-      this.#running = undefined;
-    });
-    return await this.#running;
+    if (this.#options.target === undefined) return false;
+    const told = Promise.withResolvers<boolean>();
+    this.#needs.push({ required, told });
+    if (!this.#isFilling) void this.#work();
+    return await told.promise;
   }
 
-  async #run(required: bigint): Promise<boolean> {
-    const { target, calls, client, token, escrow, queue } = this.#options;
-    if (target === undefined) return false;
+  async #work(): Promise<void> {
+    this.#isFilling = true;
+    while (this.#needs.length > 0) {
+      const needs = this.#needs;
+      this.#needs = [];
+      try {
+        let left = await this.#fill(needs.map(({ required }) => required));
+        for (const { required, told } of needs) {
+          const isMet = required <= left;
+          if (isMet) left -= required;
+          told.resolve(isMet);
+        }
+      } catch (error) {
+        for (const { told } of needs) told.reject(error);
+      }
+    }
+    this.#isFilling = false;
+  }
+
+  /** Deposits what the account lacks; resolves with what is free then. */
+  async #fill(required: readonly bigint[]): Promise<bigint> {
+    const { target = 0n, calls, client, token, escrow, queue } = this.#options;
     const { free } = await calls.account();
-    const goal = target > required ? target : required;
-    if (free >= goal) return free >= required;
+    const together = required.reduce((sum, one) => sum + one, 0n);
+    // Filled since it was asked for.
+    if (free >= together) return free;
+    const goal = target > together ? target : together;
     const held = await client.readContract({
       address: token,
       abi: erc20Abi,
@@ -50,14 +81,19 @@ export class Treasury {
       args: [queue.address],
     });
     const amount = held < goal - free ? held : goal - free;
-    if (amount === 0n || free + amount < required) return false;
+    if (amount === 0n || required.every((one) => free + amount < one)) return free;
+    return (await this.#deposit(amount, token, escrow)) ? free + amount : free;
+  }
+
+  async #deposit(amount: bigint, token: Address, escrow: Address): Promise<boolean> {
+    const { client, queue, journal } = this.#options;
     const allowance = await client.readContract({
       address: token,
       abi: erc20Abi,
       functionName: "allowance",
       args: [queue.address, escrow],
     });
-    const number = await this.#options.journal.nextCounter("gateway:deposits");
+    const number = await journal.nextCounter("gateway:deposits");
     if (allowance < amount) {
       const data = encodeFunctionData({ abi: erc20Abi, functionName: "approve", args: [escrow, amount] });
       const approved = await queue.submit({ key: `approve:${number}`, to: token, data, kind: "approve" });

@@ -1,0 +1,102 @@
+import { expect } from "chai";
+import { createPublicClient, custom, decodeFunctionData, encodeFunctionResult, erc20Abi, type Hex } from "viem";
+import { jobEscrowAbi } from "../../../chain/abi/job-escrow.ts";
+import type { TransactionQueue } from "../../../chain/transactions/types.ts";
+import { Treasury } from "../../../gateway/jobs/treasury.ts";
+import { fakeContracts, person } from "../../support/fake-chain.ts";
+import { MemoryJournal } from "../support/memory-journal.ts";
+
+/** A wallet with tokens and an escrow account; deposits are mined when `mine` settles. */
+function treasuryOf(state: {
+  free: bigint;
+  held: bigint;
+  readonly target: bigint | undefined;
+  mine?: Promise<unknown>;
+}) {
+  const deposits: bigint[] = [];
+  let failure: Error | undefined;
+  const request = async ({ method, params }: { method: string; params?: unknown }): Promise<unknown> => {
+    if (method !== "eth_call") throw new Error(method);
+    const [{ data }] = params as readonly [{ readonly data: Hex }];
+    const { functionName } = decodeFunctionData({ abi: erc20Abi, data });
+    const result = functionName === "balanceOf" ? state.held : 10n ** 30n;
+    return await Promise.resolve(encodeFunctionResult({ abi: erc20Abi, functionName: "balanceOf", result }));
+  };
+  const queue: TransactionQueue = {
+    address: person(1),
+    submit: async ({ data }) => {
+      const call = decodeFunctionData({ abi: jobEscrowAbi, data });
+      const amount = call.args?.[0] as bigint;
+      deposits.push(amount);
+      await state.mine;
+      state.free += amount;
+      state.held -= amount;
+      return { status: "success", hash: "0x", receipt: {} as never };
+    },
+    outcomeOf: async () => await Promise.resolve(undefined),
+    isPending: () => false,
+    pending: 0,
+    close: async () => await Promise.resolve(),
+  };
+  const treasury = new Treasury({
+    queue,
+    client: createPublicClient({ transport: custom({ request }, { retryCount: 0 }) }),
+    calls: {
+      account: async () => {
+        if (failure !== undefined) throw failure;
+        return await Promise.resolve({ free: state.free, locked: 0n });
+      },
+    },
+    journal: new MemoryJournal(),
+    escrow: fakeContracts.escrow,
+    token: person(9),
+    target: state.target,
+    onTopUp: () => undefined,
+  });
+  return {
+    treasury,
+    deposits,
+    failWith: (error: Error | undefined) => {
+      failure = error;
+    },
+  };
+}
+
+describe("the gateway's escrow account", () => {
+  it("is filled for each who asks, and not only for the one who asked first", async () => {
+    const mined = Promise.withResolvers<undefined>();
+    const { treasury, deposits } = treasuryOf({ free: 0n, held: 10_000n, target: 100n, mine: mined.promise });
+    const first = treasury.topUp(50n);
+    const second = treasury.topUp(5000n);
+    const third = treasury.topUp(70n);
+    mined.resolve(undefined);
+    expect(await Promise.all([first, second, third])).to.deep.equal([true, true, true]);
+    expect(deposits, "those who came meanwhile share one").to.deep.equal([100n, 4970n]);
+  });
+
+  it("is not promised twice", async () => {
+    const mined = Promise.withResolvers<undefined>();
+    const { treasury } = treasuryOf({ free: 0n, held: 160n, target: 0n, mine: mined.promise });
+    const asked = [treasury.topUp(10n), treasury.topUp(100n), treasury.topUp(100n), treasury.topUp(20n)];
+    mined.resolve(undefined);
+    expect(await Promise.all(asked)).to.deep.equal([true, true, false, true]);
+  });
+
+  it("is left alone where nobody would be helped, or the operator wants no top-up", async () => {
+    const poor = treasuryOf({ free: 5n, held: 10n, target: 100n });
+    expect(await poor.treasury.topUp(50n)).to.equal(false);
+    expect(poor.deposits).to.deep.equal([]);
+    const off = treasuryOf({ free: 5n, held: 1000n, target: undefined });
+    expect(await off.treasury.topUp(50n)).to.equal(false);
+    expect(off.deposits).to.deep.equal([]);
+  });
+
+  it("is filled again after the chain could not be asked", async () => {
+    const { treasury, failWith } = treasuryOf({ free: 0n, held: 1000n, target: 100n });
+    failWith(new Error("no answer"));
+    const error = await treasury.topUp(50n).catch((reason: unknown) => reason);
+    expect(error).to.be.instanceOf(Error);
+    failWith(undefined);
+    expect(await treasury.topUp(50n)).to.equal(true);
+  });
+});
