@@ -200,10 +200,11 @@ export class ChainSide {
     const account = accountFromKey(privateKey);
     const { chainId, escrow } = target;
     const { dataDir } = settings.chain;
-    await bindJournal({ journal, client, chainId, escrow, wallet: account.address, dataDir });
     const registry = new RegistryReader(client, target.registry);
     const rules = await registry.rules();
     const owner = settings.owner ?? (await registry.ownerOfOperator(account.address)) ?? account.address;
+    // The jobs are the owner's: another operator's key must still settle them.
+    await bindJournal({ journal, client, chainId, escrow, wallet: owner, dataDir });
     const provider = await registry.provider(owner);
     const underWay = await journal.openTransactions(account.address, target.chainId);
     const earlier = underWay.map(({ key }) => key).filter((key) => key.startsWith(publicationPrefix));

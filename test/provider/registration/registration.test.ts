@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { encodeFunctionData, type Hex } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { providerRegistryAbi } from "../../../chain/abi/provider-registry.ts";
+import { ForeignJournalError } from "../../../chain/journal-binding.ts";
 import { WrongChainError } from "../../../chain/verify.ts";
 import { startProvider } from "../../../provider/start.ts";
 import { fundAccount, sendUnlocked } from "../../support/deployment.ts";
@@ -263,6 +264,33 @@ describe("a provider node's place on chain", () => {
     } finally {
       await node.close();
     }
+  });
+
+  it("goes on from its journal with another operator's key, but not as another provider", async () => {
+    const owner = market.chain.account(6).address;
+    const dataDir = await newDataDir();
+    await writeEndpoints(`${dataDir}/endpoints.json`, backend.url);
+    const keys = [generatePrivateKey(), generatePrivateKey()] as const;
+    const operators = keys.map((key) => privateKeyToAccount(key).address);
+    const send = async (data: Hex) => await sendUnlocked(market.chain, owner, market.deployment.registry, data);
+    for (const [index, key] of keys.entries()) {
+      const operator = operators[index] ?? owner;
+      await fundAccount(market.chain, operator);
+      const abi = providerRegistryAbi;
+      await send(
+        index === 0
+          ? encodeFunctionData({ abi, functionName: "register", args: [operator, owner, "http://x", 0n] })
+          : encodeFunctionData({ abi, functionName: "setOperator", args: [operator] }),
+      );
+      const node = await start(key, { T4T_STAKE: "0" }, dataDir);
+      expect(node.provider.notReady()).to.equal(undefined);
+      await node.close();
+    }
+    const stranger = await start(await market.providerKey(), {}, dataDir).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(stranger).to.be.instanceOf(ForeignJournalError);
   });
 
   it("goes on with jobs after another transaction was sent from the node's key by hand", async () => {
