@@ -36,6 +36,8 @@ export function applyJobEvent(store: JobStore, event: JobEvent, onEnd: JobEndLis
     // A reorganisation took the end back; it is likely to come again.
     if (attempt.state === state) {
       record.updateAttempt(attempt.jobId, { state: attempt.receipt === undefined ? "abandoned" : "delivered" });
+      // The journal has it as over: a later process would not look at it any more.
+      record.saveLater();
     }
     return;
   }

@@ -26,7 +26,7 @@ function treasuryOf(state: {
     address: person(1),
     submit: async ({ data }) => {
       const call = decodeFunctionData({ abi: jobEscrowAbi, data });
-      const amount = call.args?.[0] as bigint;
+      const amount = call.args[0] as bigint;
       deposits.push(amount);
       await state.mine;
       state.free += amount;
