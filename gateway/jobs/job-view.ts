@@ -3,7 +3,10 @@ import { type AttemptDocument, type JobDocument, lockedBy, statusOf } from "./jo
 
 /** A request and its jobs as `GET /v1/jobs/{id}` shows them. Amounts are decimal strings in the token's smallest unit, times Unix ms. */
 export function jobView(document: JobDocument) {
-  const delivering = document.attempts.findLast(({ receipt, state }) => receipt !== undefined || state === "delivered");
+  // Paid without our receipt too: a provider may claim a part unsigned.
+  const delivering = document.attempts.findLast(
+    ({ receipt, state }) => receipt !== undefined || state === "delivered" || state === "settled",
+  );
   return {
     id: document.id,
     object: "job",
