@@ -1,4 +1,4 @@
-import type { Address, Hex, LocalAccount, PublicClient } from "viem";
+import type { Address, LocalAccount, PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { bindJournal } from "../../chain/journal-binding.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
@@ -21,7 +21,7 @@ import type { ProviderSettings } from "../settings/provider-settings.ts";
 import { ChainEvents } from "../settlement/chain-events.ts";
 import { EndCheck } from "../settlement/end-check.ts";
 import type { JobBook } from "../settlement/job-book.ts";
-import { recoverStream, recoverStreams } from "../settlement/recover.ts";
+import { LostEnds, recoverStreams } from "../settlement/recover.ts";
 import { Settler } from "../settlement/settler.ts";
 import { ProviderSigner } from "../signer.ts";
 
@@ -60,13 +60,13 @@ export class ChainSide {
   readonly #publication: PublicationLoop;
   readonly #heartbeat: Heartbeat;
   readonly #endCheck: EndCheck;
+  readonly #lostEnds: LostEnds;
   readonly #follower: JobEventFollower;
   readonly #settler: Settler;
   #published: Published | undefined;
   #publicationError: string | undefined;
   #drift: number | undefined;
   #balance: bigint | undefined;
-  #orphans: ReadonlySet<Hex> = new Set();
   #cancelReconcile: () => void = () => undefined;
 
   private constructor(options: ChainSideOptions, parts: ChainParts) {
@@ -151,6 +151,7 @@ export class ChainSide {
       isDraining: options.isDraining,
       onError: (error) => log.fault("ack", error),
     });
+    this.#lostEnds = new LostEnds({ book, signer: this.signer, clock }, (jobId) => live.has(jobId));
     this.#endCheck = new EndCheck({
       book,
       signer: this.signer,
@@ -342,7 +343,8 @@ export class ChainSide {
   async #reconcile(): Promise<void> {
     const { book, log } = this.#options;
     try {
-      await this.#takeUpOrphans();
+      const lost = await this.#lostEnds.look();
+      if (lost > 0) log.warn("took up streams whose end was lost", { jobs: lost });
       const { client, settings } = this.#options;
       const [provider, account] = await Promise.all([
         this.#registry.provider(this.owner),
@@ -362,16 +364,6 @@ export class ChainSide {
     } catch (error) {
       log.fault("reconcile", error);
     }
-  }
-
-  /** Streams that run nowhere, seen so twice: their end was lost, and their jobs would hold a slot until the deadline. */
-  async #takeUpOrphans(): Promise<void> {
-    const { book, live, clock } = this.#options;
-    const found = book.openJobs().filter(({ jobId, stage }) => stage === "accepted" && !live.has(jobId));
-    for (const { jobId } of found) {
-      if (this.#orphans.has(jobId)) await recoverStream({ book, signer: this.signer, clock }, jobId, "lost_end");
-    }
-    this.#orphans = new Set(found.map(({ jobId }) => jobId));
   }
 }
 

@@ -46,3 +46,26 @@ export async function recoverStream({ book, signer, clock }: RecoveryParts, jobI
     };
   });
 }
+
+/** Looks now and then for streams whose end was lost: each would hold a slot, and money, until its job's deadline. */
+export class LostEnds {
+  readonly #parts: RecoveryParts;
+  readonly #isLive: (jobId: Hex) => boolean;
+  /** Streams that ran nowhere at the last look: one that is being started, or whose end is being written, is not among them twice. */
+  #suspects: ReadonlySet<Hex> = new Set();
+
+  /** @param isLive Whether a job's stream runs in this process. */
+  constructor(parts: RecoveryParts, isLive: (jobId: Hex) => boolean) {
+    this.#parts = parts;
+    this.#isLive = isLive;
+  }
+
+  /** Takes up what runs nowhere for the second look in a row; returns how many there were. */
+  async look(): Promise<number> {
+    const idle = this.#parts.book.openJobs().filter(({ jobId, stage }) => stage === "accepted" && !this.#isLive(jobId));
+    const lost = idle.filter(({ jobId }) => this.#suspects.has(jobId));
+    this.#suspects = new Set(idle.map(({ jobId }) => jobId));
+    for (const { jobId } of lost) await recoverStream(this.#parts, jobId, "lost_end");
+    return lost.length;
+  }
+}

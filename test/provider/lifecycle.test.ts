@@ -7,7 +7,16 @@ import { bodyHash } from "../../protocol/body-hash.ts";
 import { countingRpcProxy } from "../support/rpc-proxy.ts";
 import { chunk, end, hang, hold } from "../support/scripted-upstream.ts";
 import { until } from "../support/until.ts";
-import { chatBody, errorCode, jobAtProvider, onChain, readStream, runJob, untilOnChain } from "./support/answers.ts";
+import {
+  chatBody,
+  errorCode,
+  jobAtProvider,
+  onChain,
+  readStream,
+  runJob,
+  type SeenStream,
+  untilOnChain,
+} from "./support/answers.ts";
 import { startMainNode } from "./support/child-node.ts";
 import { eventsOf, jobOnChain, type Market, providerOnChain, startMarket } from "./support/market.ts";
 import { newDataDir, nodeEnvironment, startNode, type TestNode, writeEndpoints } from "./support/node.ts";
@@ -220,6 +229,57 @@ describe("the life of a provider node", () => {
     } finally {
       await node.close();
       await proxy.stop();
+    }
+  });
+
+  it("is paid for answers whose jobs seemed to have expired under them, when the chain takes that back", async () => {
+    const node = await start();
+    const releases = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    let requests = 0;
+    backend.use(() => {
+      const release = releases[requests === 0 ? 0 : 1];
+      requests += 1;
+      return [
+        streamHead,
+        chunk(delta("Hi")),
+        hold(release.promise),
+        chunk(stopChunk + usageChunk(7, 1) + doneChunk),
+        end,
+      ];
+    });
+    try {
+      const jobs = [await market.client.post(node.address), await market.client.post(node.address)] as const;
+      const answers: Promise<SeenStream>[] = [];
+      for (const job of jobs) {
+        const response = await market.client.request(node.url, job, stream);
+        answers.push(readStream(response));
+      }
+      const receiptOf = async (index: 0 | 1): Promise<Response> => {
+        const seen = await answers[index];
+        const { inputTokens, outputTokens } = seen?.statement ?? { inputTokens: 0, outputTokens: 0 };
+        const usage = { inputTokens, outputTokens };
+        const { jobId } = jobs[index];
+        return await market.client.sendReceipt(node.url, node.address, jobId, usage, bodyHash(seen?.body ?? ""));
+      };
+      const branch = await market.chain.rpc("evm_snapshot");
+      await elapse(700);
+      const ids = jobs.map(({ jobId }) => jobId);
+      const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "expireJobs", args: [ids] });
+      await market.client.send(market.deployment.escrow, data);
+      for (const job of jobs) await until("it is lost", async () => (await jobAtProvider(node, job)).status === "lost");
+      releases[0].resolve();
+      expect((await receiptOf(0)).status, "a receipt is good to have").to.equal(200);
+      await market.chain.rpc("evm_revert", branch);
+      await market.chain.rpc("hardhat_mine", "0x3");
+      await untilOnChain(market, jobs[0], onChain.completed, 30_000);
+      releases[1].resolve();
+      expect((await receiptOf(1)).status).to.equal(200);
+      await untilOnChain(market, jobs[1], onChain.completed, 30_000);
+      for (const job of jobs) {
+        await until("it is paid", async () => (await jobAtProvider(node, job)).payment === "20");
+      }
+    } finally {
+      await node.close();
     }
   });
 
