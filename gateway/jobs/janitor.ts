@@ -40,6 +40,8 @@ export interface JanitorOptions {
 const parallel = 8;
 /** Talks with one provider at once: one that does not answer holds up its own jobs only. */
 const talksPerProvider = 4;
+/** How long a job stands in such a line before it is looked at anew: its deadline may come meanwhile. */
+const talkPatienceMs = 20_000;
 /** Most jobs of one `expireJobs`. */
 const maxBatch = 20;
 /** Within this time a delivered job is settled in the ordinary way, seen by the index. */
@@ -69,7 +71,7 @@ interface Look {
 export class Janitor {
   readonly #options: JanitorOptions;
   readonly #looks = new Map<Hex, Look>();
-  readonly #talks = new KeyedLimit(talksPerProvider);
+  readonly #talks: KeyedLimit;
   /** Steps under way. */
   readonly #acts = new Set<Promise<void>>();
   #cancelTimer: () => void = () => undefined;
@@ -78,6 +80,7 @@ export class Janitor {
 
   constructor(options: JanitorOptions) {
     this.#options = options;
+    this.#talks = new KeyedLimit({ clock: options.clock, most: talksPerProvider, patienceMs: talkPatienceMs });
   }
 
   /** Takes what earlier processes left as given up by their clients, and starts to look. */
@@ -229,7 +232,7 @@ export class Janitor {
   /** One try with a provider, when its turn comes. */
   async #talk({ jobId, provider }: AttemptDocument, talk: () => Promise<boolean>): Promise<void> {
     const isDone = await this.#talks.run(provider ?? jobId, async () => this.#stopped || (await talk()));
-    if (!isDone) throw new NotYetError();
+    if (isDone !== true) throw new NotYetError();
   }
 
   async #slash({ jobId, requestHash, acknowledgement }: AttemptDocument): Promise<void> {

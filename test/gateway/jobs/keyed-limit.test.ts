@@ -1,10 +1,11 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect } from "chai";
 import { KeyedLimit } from "../../../gateway/jobs/keyed-limit.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 
 describe("a limit by key", () => {
   it("lets so many of one key run at once, in order, and no key wait for another", async () => {
-    const limit = new KeyedLimit(2);
+    const limit = new KeyedLimit({ clock: new ManualClock(), most: 2, patienceMs: 1000 });
     const begun: string[] = [];
     const ends = new Map<string, () => void>();
     const run = (key: string, name: string) =>
@@ -32,10 +33,26 @@ describe("a limit by key", () => {
   });
 
   it("goes on after work that failed", async () => {
-    const limit = new KeyedLimit(1);
+    const limit = new KeyedLimit({ clock: new ManualClock(), most: 1, patienceMs: 1000 });
     const failed = limit.run("a", async () => await Promise.reject(new Error("no")));
     const next = limit.run("a", async () => await Promise.resolve("done"));
     expect(await failed.catch((error: unknown) => String(error))).to.equal("Error: no");
     expect(await next).to.equal("done");
+  });
+
+  it("does not keep in line what has waited too long, and gives its turn to the next", async () => {
+    const clock = new ManualClock();
+    const limit = new KeyedLimit({ clock, most: 1, patienceMs: 1000 });
+    const held = Promise.withResolvers<string>();
+    const holder = limit.run("a", async () => await held.promise);
+    const late = limit.run("a", async () => await Promise.resolve("late"));
+    clock.advance(600);
+    const next = limit.run("a", async () => await Promise.resolve("next"));
+    clock.advance(600);
+    expect(await late).to.equal(undefined);
+    held.resolve("held");
+    expect(await holder).to.equal("held");
+    expect(await next).to.equal("next");
+    expect(clock.pending).to.equal(0);
   });
 });
