@@ -68,6 +68,7 @@ export class ChainSide {
   #drift: number | undefined;
   #balance: bigint | undefined;
   #cancelReconcile: () => void = () => undefined;
+  #isClosed = false;
 
   private constructor(options: ChainSideOptions, parts: ChainParts) {
     this.#options = options;
@@ -304,6 +305,7 @@ export class ChainSide {
 
   /** Stops everything; what is under way stays in the journal. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#cancelReconcile();
     this.#settler.close();
     await this.#queue.close();
@@ -335,6 +337,7 @@ export class ChainSide {
   }
 
   #scheduleReconcile(): void {
+    if (this.#isClosed) return;
     this.#cancelReconcile = this.#options.clock.after(reconcileMs, () => {
       void this.#reconcile().finally(() => this.#scheduleReconcile());
     });
