@@ -1,6 +1,6 @@
 import type { Hex } from "viem";
-import type { CompletionKind, CompletionRequest } from "../openai/completion-request.ts";
-import { parseCompletionRequest } from "../openai/completion-request.ts";
+import { type CompletionKind, type CompletionRequest, parseCompletionRequest } from "../openai/completion-request.ts";
+import type { Candidate } from "../routing/types.ts";
 import { askProvider, type ProviderResult } from "./provider-answer.ts";
 import { type AssignedJob, providerCall } from "./provider-call.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -14,16 +14,16 @@ export interface HandedBack {
 }
 
 /**
- * Makes a provider give a job back at once that nobody wants any more: it is asked for the least there is and left as soon as it has
- * taken the job, and a provider that is left before its first token declines. Unasked it would hold the slot until it gives up waiting.
- * The client's own request is not sent: nobody is there to read an answer to it.
+ * Makes a provider give a job back at once that nobody wants any more: it is asked for more than the job pays, which it refuses, and
+ * with the refusal it declines the job. One that takes it all the same is left as soon as it has bound itself, and declines for that.
+ * Unasked it would hold the slot until it gives up waiting. The client's own request is not sent: nobody is there to read an answer.
  */
 export async function handBack(
   context: RequestContext,
   job: Omit<AssignedJob, "signal" | "chunkId" | "leftMs">,
 ): Promise<HandedBack> {
   const leave = new AbortController();
-  const asked = leastRequest(job.request.completion.kind, job.candidate.modelId);
+  const asked = unpaidRequest(job.request.completion.kind, job.candidate);
   const { call, requestHash } = await providerCall(context, {
     ...job,
     request: { ...job.request, completion: asked },
@@ -41,8 +41,12 @@ export async function handBack(
   return { result, asked, requestHash };
 }
 
-/** One token in answer to one character. */
-function leastRequest(kind: CompletionKind, model: string): CompletionRequest {
+/** One character, answered at the greatest length there is; where an answer costs nothing, at the least. */
+function unpaidRequest(kind: CompletionKind, { modelId, outputPrice }: Candidate): CompletionRequest {
   const prompt = kind === "chat" ? { messages: [{ role: "user", content: "-" }] } : { prompt: "-" };
-  return parseCompletionRequest(kind, Buffer.from(JSON.stringify({ model, ...prompt, max_tokens: 1, stream: true })));
+  const length = outputPrice > 0n ? { max_tokens: 2 ** 31 - 1, n: 128 } : { max_tokens: 1 };
+  return parseCompletionRequest(
+    kind,
+    Buffer.from(JSON.stringify({ model: modelId, ...prompt, ...length, stream: true })),
+  );
 }

@@ -281,9 +281,11 @@ class RequestRun {
         endpoint,
         blockNumber,
       });
-      const wasTaken = result.kind === "delivered" || (result.kind !== "refused" && result.acknowledged);
-      if (wasTaken) {
-        const atMost = { inputTokens: inputBoundAt(asked, candidate.contextLength), outputTokens: 1 };
+      if (result.kind !== "refused") {
+        const atMost = {
+          inputTokens: inputBoundAt(asked, candidate.contextLength),
+          outputTokens: outputTokensAtMost(result),
+        };
         const partial = { atMost, at: this.#context.clock.now() };
         this.#record.updateAttempt(jobId, { requestHash, bounds: atMost, partial });
         this.#context.settlement.agreeOnPart(this.#record, jobId, this.#signers(candidate.provider));

@@ -87,12 +87,12 @@ describe("a client that goes away", () => {
     await until("the request is over", () => place.journal.jobs.size === 1);
     await until("it is given up", async () => (await stateOf()).attempt?.state === "abandoned");
     expect((await stateOf()).outcome).to.equal("cancelled");
-    const [instead] = await until("the provider is asked for next to nothing", () =>
+    const [instead] = await until("the provider is asked for more than the job pays", () =>
       place.providers[0]?.completions.length === 1 ? place.providers[0].completions : undefined,
     );
     expect(instead?.body).to.not.include("secret");
-    expect(JSON.parse(instead?.body ?? "{}")).to.include({ model: scriptedModel, max_tokens: 1, stream: true });
-    // A provider that is left before its first token declines.
+    expect(JSON.parse(instead?.body ?? "{}")).to.include({ model: scriptedModel, n: 128, stream: true });
+    // This one takes the job, unpaid as it is: left before its first token it declines.
     await instead?.gone;
     await until("nobody counts as served", async () =>
       (await (await fetch(`${place.url}/metrics`)).text()).includes("t4t_gateway_running_requests 0"),
