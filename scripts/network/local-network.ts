@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Address, Hex } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { type Deployment, readDeployment, writeDeployment } from "../../chain/deployment.ts";
@@ -9,6 +9,7 @@ import { localFunderKey, type Participant, participant } from "./accounts.ts";
 import { startChainProcess, repositoryRoot } from "./chain-process.ts";
 import { type Child, inheritedEnvironment, startChild, waitForChild } from "./child-process.ts";
 import { fundNetwork } from "./funding.ts";
+import { keptDeployment, setAsideJournals } from "./kept-data.ts";
 import { usablePort } from "./ports.ts";
 import { httpReady, rpcReady } from "./rpc-ready.ts";
 import { readTokenUnit, type TokenUnit } from "./token-unit.ts";
@@ -39,7 +40,10 @@ export interface NetworkOptions {
   }[];
   /** 0 = a block per transaction. */
   readonly blockTimeMs?: number;
-  /** Kept when given; else a temporary folder that goes with the network. */
+  /**
+   * Kept when given; else a temporary folder that goes with the network. On a chain that lives on, a later run goes on with its
+   * contracts and journals; those of an embedded chain, which ends with its run, are set aside.
+   */
   readonly dataDir?: string;
   /** More `T4T_` variables for every provider node. */
   readonly providerEnv?: Readonly<Record<string, string>>;
@@ -99,7 +103,7 @@ const providerStake = 1_000_000_000n;
 
 /** Starts chain, contracts, backend, provider nodes and gateways, each a process of its own; on any failure stops what was started. */
 export async function startLocalNetwork(options: NetworkOptions): Promise<LocalNetwork> {
-  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "t4t-")));
+  const dataDir = options.dataDir === undefined ? await mkdtemp(join(tmpdir(), "t4t-")) : resolve(options.dataDir);
   const step = options.onStep ?? (() => undefined);
   const children: Child[] = [];
   const stop = async (graceMs = 10_000): Promise<void> => {
@@ -107,6 +111,7 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
     if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
   try {
+    await mkdir(dataDir, { recursive: true });
     const gatewayOptions = options.gateways ?? [{ name: "gateway", port: 0 }];
     // Before anything is started: a taken port should not cost half a minute to find out.
     const gatewayPorts = await Promise.all(
@@ -116,9 +121,13 @@ export async function startLocalNetwork(options: NetworkOptions): Promise<LocalN
     const funder: Participant = { role: "funder", key: funderKey, account: privateKeyToAccount(funderKey) };
     const { rpcUrl, chainId } = await startOrFindChain(options, dataDir, children, step);
     const deploymentFile = options.deploymentFile ?? join(dataDir, "deployment.json");
+    const folders = [...gatewayOptions, ...options.providers].map(({ name }) => join(dataDir, name));
     const deployment =
       options.deploymentFile === undefined
-        ? await deploy(rpcUrl, funderKey, deploymentFile, step)
+        ? await ownDeployment(
+            { rpcUrl, key: funderKey, file: deploymentFile, folders, step },
+            options.rpcUrl === undefined,
+          )
         : await readDeployment(deploymentFile);
     const gatewayKeys = gatewayOptions.map(({ name }) => participant(funderKey, name));
     const providerKeys = options.providers.map(({ name }) => participant(funderKey, name));
@@ -276,7 +285,29 @@ async function startOrFindChain(
   return chain;
 }
 
-async function deploy(rpcUrl: string, key: Hex, file: string, step: (text: string) => void): Promise<Deployment> {
+/** Contracts that this network deploys, or has deployed in an earlier run on the same chain with the same data folder. */
+async function ownDeployment(
+  place: {
+    readonly rpcUrl: string;
+    readonly key: Hex;
+    readonly file: string;
+    /** Data folders of gateways and providers. */
+    readonly folders: readonly string[];
+    readonly step: (text: string) => void;
+  },
+  isNewChain: boolean,
+): Promise<Deployment> {
+  const { rpcUrl, key, file, folders, step } = place;
+  const kept = isNewChain ? undefined : await keptDeployment(rpcUrl, file);
+  if (kept !== undefined) {
+    step(`using the contracts of ${file}`);
+    return kept;
+  }
+  const aside = await setAsideJournals(folders);
+  if (aside.length > 0)
+    step(
+      `${isNewChain ? "the chain of the last run is" : "the contracts of the last run are"} gone: its journals are in ${aside.join(", ")}`,
+    );
   step("deploying ProviderRegistry and JobEscrow");
   const deployment = await deployContracts({ rpcUrl, key });
   await writeDeployment(file, deployment);

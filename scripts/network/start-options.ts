@@ -47,7 +47,7 @@ Variables (all optional):
   T4T_BACKEND_URL         OpenAI-compatible backend instead of the embedded model, such as http://127.0.0.1:11434 (Ollama)
   T4T_BACKEND_MODEL       model id at that backend
   T4T_ENGINE              auto, llama or text: the embedded model
-  T4T_DATA_DIR            keep data here instead of in a temporary folder
+  T4T_DATA_DIR            keep data here instead of in a temporary folder; with T4T_RPC_URL a later run goes on with the same contracts
 Every other T4T_ variable of the gateway (docs/settings.md) is handed on to it.
 `;
 

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect } from "chai";
@@ -46,9 +48,20 @@ async function takenPort(): Promise<{ readonly port: number; readonly server: Se
 
 describe("npm start", function () {
   this.timeout(120_000);
+  let folder: string;
+  const runOnce = async (): Promise<Ended> =>
+    await start(["--once", "--json"], { T4T_GATEWAY_PORT: "0", T4T_ENGINE: "text", T4T_DATA_DIR: folder });
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "t4t-start-"));
+  });
+
+  after(async () => {
+    await rm(folder, { recursive: true });
+  });
 
   it("ends with exit code 0 and a done line once its job is settled, when told --once --json", async () => {
-    const { code, stdout, stderr } = await start(["--once", "--json"], { T4T_GATEWAY_PORT: "0", T4T_ENGINE: "text" });
+    const { code, stdout, stderr } = await runOnce();
     expect(code, stderr).to.equal(0);
     const lines = stdout
       .trim()
@@ -70,6 +83,12 @@ describe("npm start", function () {
     expect(done).to.have.all.keys("event", "jobId", "provider", "usage", "paid", "transactions");
     expect(done?.event).to.equal("done");
     expect(Number(done?.paid)).to.be.greaterThan(0);
+  });
+
+  it("runs a second time on the data folder of the first, whose chain is gone", async () => {
+    const { code, stderr } = await runOnce();
+    expect(code, stderr).to.equal(0);
+    expect(await readdir(join(folder, "gateway"))).to.include("earlier-1");
   });
 
   it("names every bad flag and variable at once, and starts nothing", async () => {
