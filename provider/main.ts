@@ -12,7 +12,7 @@ import { startProvider } from "./start.ts";
 async function main(): Promise<void> {
   const settings = await readProviderSettings(process.env);
   const logger = pino({ level: settings.logLevel }, pino.destination({ fd: 2, sync: true }));
-  const provider = await startProvider(settings, { logger });
+  const provider = await startProvider(settings, { logger, onFatal: () => process.exit(1) });
   process.on("SIGHUP", () => void provider.reload());
   onStopSignals(process, systemClock, {
     stop: () => {

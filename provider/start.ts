@@ -17,6 +17,8 @@ export interface ProviderDependencies {
   readonly probeRhythm?: ProbeRhythm;
   /** Called at named places of transactions; a kill test ends the process there. */
   readonly crashPoint?: (point: string, key: string) => void;
+  /** The journal is lost: nothing can be served any more. */
+  readonly onFatal?: (error: Error) => void;
 }
 
 /** A provider node that runs. */
@@ -54,6 +56,7 @@ export async function startProvider(
     logger,
     ...(dependencies.probeRhythm === undefined ? {} : { probeRhythm: dependencies.probeRhythm }),
     ...(dependencies.crashPoint === undefined ? {} : { crashPoint: dependencies.crashPoint }),
+    ...(dependencies.onFatal === undefined ? {} : { onFatal: dependencies.onFatal }),
   });
   return {
     get address() {

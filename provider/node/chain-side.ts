@@ -66,6 +66,8 @@ export class ChainSide {
   #published: Published | undefined;
   #publicationError: string | undefined;
   #drift: number | undefined;
+  /** Looks in a row at which the chain had more open jobs than the journal. */
+  #driftLooks = 0;
   #balance: bigint | undefined;
   #cancelReconcile: () => void = () => undefined;
   #isClosed = false;
@@ -358,12 +360,14 @@ export class ChainSide {
           args: [this.owner],
         }),
       ]);
-      const before = this.#drift ?? 0;
       this.#drift = (provider?.openJobs ?? 0) - book.openJobs().length;
       this.#balance = account.free;
-      // The chain has more open jobs than we, and had so a while ago: an end that we know of may be none. A node of the chain that still
-      // was on the branch that others had left may have told us so.
-      if (before > 0 && this.#drift > 0) await this.#endCheck.endsAbove((this.block ?? 0) - recheckedBlocks);
+      this.#driftLooks = this.#drift > 0 ? this.#driftLooks + 1 : 0;
+      // The chain has more open jobs than we, and had so at the look before: an end that we know of may be none, as a node that was still
+      // on the branch that others had left may have told us of it. Ever less often, as the cause may be another.
+      if (this.#driftLooks >= 2 && Number.isInteger(Math.log2(this.#driftLooks))) {
+        await this.#endCheck.endsAbove((this.block ?? 0) - recheckedBlocks);
+      }
     } catch (error) {
       log.fault("reconcile", error);
     }

@@ -43,6 +43,8 @@ export interface NodeParts {
   readonly probeRhythm?: ProbeRhythm;
   /** Called at named places of a job's life; a kill test ends the process there. */
   readonly crashPoint?: (point: string, key: string) => void;
+  /** The journal is lost: nothing can be served any more. */
+  readonly onFatal?: (error: Error) => void;
 }
 
 /** What needs to know who the provider is: there once the chain was asked. */
@@ -79,6 +81,7 @@ export class ProviderNode {
   #endpoint = "";
   #services: Services | undefined;
   #startError: string | undefined;
+  #journalFault: string | undefined;
   #cancelBringUp: () => void = () => undefined;
   #bringUpFailures = 0;
   #isDraining = false;
@@ -122,9 +125,11 @@ export class ProviderNode {
   static async start(parts: NodeParts): Promise<ProviderNode> {
     const { settings, clock, random } = parts;
     const { rpcUrl, rpcTimeoutMs, dataDir } = settings.chain;
-    const journal = await openSqliteJournal(join(dataDir, "provider.sqlite"));
+    let node: ProviderNode | undefined;
+    const onLost = (error: Error): void => node?.journalLost(error);
+    const journal = await openSqliteJournal(join(dataDir, "provider.sqlite"), { onLost });
     const chain = openChain({ url: rpcUrl, clock, random, timeoutMs: rpcTimeoutMs });
-    const node = new ProviderNode(parts, journal, chain);
+    node = new ProviderNode(parts, journal, chain);
     try {
       await node.#open();
       await node.#bringUp(true);
@@ -154,9 +159,17 @@ export class ProviderNode {
   /** Why no request can be admitted now, or gateways cannot find the node; undefined when all is well. */
   notReady(): string | undefined {
     if (this.#isDraining) return "draining";
+    if (this.#journalFault !== undefined) return this.#journalFault;
     if (this.#services === undefined) return this.#startError ?? "starting";
     if (!this.#isHealthy()) return "no backend works";
     return this.#services.side.unpublished;
+  }
+
+  /** Without its journal it could take jobs that the next process would not know of. */
+  journalLost(error: Error): void {
+    this.#journalFault = `the journal is lost: ${error.message}`;
+    this.#log.fault("journal", error);
+    this.#parts.onFatal?.(error);
   }
 
   /** Reads the endpoints file again. */
