@@ -5,7 +5,7 @@ import { comparisonConfig, comparisonPolicies, comparisonRates as rates } from "
 import { atMost, type Scenario } from "./scenario.ts";
 
 /** Decode speeds of the mean backend, from too little for 200 requests/s to plenty; 88 is that of scenario a. */
-const speeds = [80, 84, 88, 96, 104];
+const speeds = [84, 96, 104];
 /** Of the length of scenario a: 45 s a step. */
 const shortened = 0.25;
 const peak = rates.indexOf(200);
