@@ -14,7 +14,6 @@ import { JournalPruner } from "../store/journal-pruner.ts";
 import { openSqliteJournal } from "../store/sqlite-journal.ts";
 import { CapacityLines } from "./capacity/capacity-lines.ts";
 import { type ChainPort, GatewayChain, type GatewayChainOptions } from "./chain/gateway-chain.ts";
-import type { WrongChainError } from "../chain/verify.ts";
 import { ApiKeys } from "./http/api-keys.ts";
 import { type HttpExchange, type HttpServer, type RouteHandler, startHttpServer } from "./http/http-server.ts";
 import { sendBytes, sendJson } from "./http/respond.ts";
@@ -58,7 +57,7 @@ export interface GatewayParts {
   readonly journal: Journal | undefined;
   readonly openChain: ((options: GatewayChainOptions) => Promise<ChainPort>) | undefined;
   readonly resolve: Resolve | undefined;
-  readonly onFatal: ((error: WrongChainError) => void) | undefined;
+  readonly onFatal: ((error: Error) => void) | undefined;
 }
 
 /** Strategies that go by what providers report of themselves. */
@@ -95,6 +94,7 @@ export class Gateway {
   #context: RequestContext | undefined;
   #closing: Promise<void> | undefined;
   #fatal: string | undefined;
+  #journalFault: string | undefined;
 
   private constructor(parts: GatewayParts, journal: Journal) {
     const { settings, clock, logger } = parts;
@@ -178,8 +178,10 @@ export class Gateway {
 
   /** Opens journal and port, then makes a first attempt at the chain. */
   static async start(parts: GatewayParts): Promise<Gateway> {
-    const journal = parts.journal ?? (await openSqliteJournal(join(parts.settings.chain.dataDir, "gateway.sqlite")));
     let gateway: Gateway | undefined;
+    const path = join(parts.settings.chain.dataDir, "gateway.sqlite");
+    const onLost = (error: Error): void => gateway?.journalLost(error);
+    const journal = parts.journal ?? (await openSqliteJournal(path, { onLost }));
     try {
       gateway = new Gateway(parts, journal);
       await gateway.#open();
@@ -205,8 +207,16 @@ export class Gateway {
 
   notReady(): string | undefined {
     if (this.#service.draining) return "draining";
+    if (this.#journalFault !== undefined) return this.#journalFault;
     if (this.#fatal !== undefined) return this.#fatal;
     return this.#chain === undefined ? "starting" : this.#chain.notReady();
+  }
+
+  /** Without its journal it could promise money that the next process would not know of. */
+  journalLost(error: Error): void {
+    this.#journalFault = `the journal is lost: ${error.message}`;
+    this.#parts.logger.fatal({ error: describeError(error) }, "the journal is lost");
+    this.#parts.onFatal?.(error);
   }
 
   /** Reads the policy file again; a faulty one changes nothing. Streams that run keep the policy they began with. */

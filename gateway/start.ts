@@ -3,7 +3,6 @@ import { systemClock } from "../chain/system-clock.ts";
 import type { Clock, Random } from "../protocol/clock.ts";
 import type { Journal } from "../store/journal.ts";
 import type { ChainPort, GatewayChainOptions } from "./chain/gateway-chain.ts";
-import type { WrongChainError } from "../chain/verify.ts";
 import { Gateway } from "./gateway.ts";
 import { openLogger } from "./ops/log.ts";
 import type { GatewaySettings } from "./settings.ts";
@@ -22,8 +21,8 @@ export interface GatewayDependencies {
   readonly resolve?: Resolve;
   /** How often the janitor looks, ms. */
   readonly janitorMs?: number;
-  /** The chain came up late and is not the configured one: nothing can be served, ever. */
-  readonly onFatal?: (error: WrongChainError) => void;
+  /** Nothing can be served any more: the chain came up late and is not the configured one, or the journal is lost. */
+  readonly onFatal?: (error: Error) => void;
 }
 
 /** A gateway that runs. */

@@ -27,11 +27,17 @@ const maxGroup = 512;
  * @throws JournalLockedError when another process has it open, JournalVersionError when a newer program wrote it,
  * JournalStorageError when the file cannot be used.
  */
-export async function openSqliteJournal(path: string): Promise<Journal> {
+export async function openSqliteJournal(
+  path: string,
+  options: {
+    /** The journal's thread is gone, and with it the lock on the file: nothing will ever be written again. */
+    readonly onLost?: (error: Error) => void;
+  } = {},
+): Promise<Journal> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const worker = new Worker(new URL("./journal-worker.ts", import.meta.url), { workerData: { path }, name: "journal" });
   await opened(path, worker);
-  return journalOf(path, worker);
+  return journalOf(path, worker, options.onLost ?? (() => undefined));
 }
 
 function opened(path: string, worker: Worker): Promise<void> {
@@ -58,7 +64,7 @@ function refusal(path: string, answer: WorkerAnswer): Error {
   return new JournalStorageError(`cannot open the journal ${path}: ${answer.message}`);
 }
 
-function journalOf(path: string, worker: Worker): Journal {
+function journalOf(path: string, worker: Worker, onLost: (error: Error) => void): Journal {
   let waiting: PendingCall[] = [];
   let running: readonly PendingCall[] = [];
   let closing: Promise<void> | undefined;
@@ -88,11 +94,13 @@ function journalOf(path: string, worker: Worker): Journal {
   };
 
   const failAll = (error: Error): void => {
-    gone = error;
+    const isNew = gone === undefined;
+    gone ??= error;
     for (const pending of [...running, ...waiting]) pending.reject(error);
     running = [];
     waiting = [];
     onClosed?.();
+    if (isNew && closing === undefined) onLost(error);
   };
 
   worker.on("message", (answer: WorkerAnswer) => {

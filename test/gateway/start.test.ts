@@ -10,6 +10,7 @@ import { type RunningGateway, startGateway } from "../../gateway/start.ts";
 import type { GatewaySettings } from "../../gateway/settings.ts";
 import { startAnvil, type TestChain } from "../support/chain.ts";
 import { deployForTest } from "../support/deployment.ts";
+import { nextThread } from "../support/next-thread.ts";
 import { until } from "../support/until.ts";
 import { testSettings } from "./support/test-settings.ts";
 
@@ -78,6 +79,21 @@ describe("a gateway at its start", () => {
       .and.to.include(other.escrow);
     gateway = await startGateway(settings(chain.rpcUrl, mine));
     await until("it is ready", () => gateway?.notReady() === undefined, 20_000);
+  });
+
+  it("serves nothing any more, and says so to whoever runs it, when its journal is lost", async () => {
+    let fatal: Error | undefined;
+    const thread = nextThread();
+    gateway = await startGateway(settings("http://127.0.0.1:9"), {
+      onFatal: (error) => {
+        fatal = error;
+      },
+    });
+    await (await thread).terminate();
+    await until("it is told", () => fatal);
+    const ready = await fetch(`${gateway.url}/readyz`);
+    expect(ready.status).to.equal(503);
+    expect(await ready.text()).to.include("the journal is lost");
   });
 
   it("refuses addresses without code loudly, naming the address, and lets go of everything", async () => {

@@ -8,6 +8,7 @@ import { JournalClosedError, JournalLockedError, JournalVersionError, UnknownInt
 import type { Journal, JobRow } from "../../store/journal.ts";
 import { migrations } from "../../store/schema.ts";
 import { openSqliteJournal } from "../../store/sqlite-journal.ts";
+import { nextThread } from "../support/next-thread.ts";
 import { jobRow, transactionRow } from "../support/journal-rows.ts";
 
 async function rejection(promise: Promise<unknown>): Promise<unknown> {
@@ -247,6 +248,20 @@ describe("the SQLite journal", () => {
       .to.be.instanceOf(JournalLockedError)
       .with.property("message")
       .that.includes("T4T_DATA_DIR");
+  });
+
+  it("says so when its thread dies, once, and not when it is closed", async () => {
+    const lost: Error[] = [];
+    const thread = nextThread();
+    const doomed = await openSqliteJournal(join(directory, "doomed.sqlite"), { onLost: (error) => lost.push(error) });
+    const [left] = await Promise.all([rejection(doomed.setValue("a", "1")), (await thread).terminate()]);
+    expect(left).to.be.instanceOf(Error);
+    expect(lost.length).to.equal(1);
+    expect(await rejection(doomed.setValue("a", "2"))).to.equal(lost[0]);
+    await doomed.close();
+    const healthy = await openSqliteJournal(join(directory, "healthy.sqlite"), { onLost: (error) => lost.push(error) });
+    await healthy.close();
+    expect(lost.length).to.equal(1);
   });
 
   it("can be read from outside while it is open", async () => {
