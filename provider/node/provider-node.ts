@@ -125,11 +125,11 @@ export class ProviderNode {
   static async start(parts: NodeParts): Promise<ProviderNode> {
     const { settings, clock, random } = parts;
     const { rpcUrl, rpcTimeoutMs, dataDir } = settings.chain;
-    let node: ProviderNode | undefined;
-    const onLost = (error: Error): void => node?.journalLost(error);
-    const journal = await openSqliteJournal(join(dataDir, "provider.sqlite"), { onLost });
+    const lost = Promise.withResolvers<Error>();
+    const journal = await openSqliteJournal(join(dataDir, "provider.sqlite"), { onLost: lost.resolve });
     const chain = openChain({ url: rpcUrl, clock, random, timeoutMs: rpcTimeoutMs });
-    node = new ProviderNode(parts, journal, chain);
+    const node = new ProviderNode(parts, journal, chain);
+    void lost.promise.then((error) => node.journalLost(error));
     try {
       await node.#open();
       await node.#bringUp(true);

@@ -4,6 +4,7 @@ import { privateKeyToAccount } from "viem/accounts";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { systemClock } from "../../chain/system-clock.ts";
 import { bodyHash } from "../../protocol/body-hash.ts";
+import { nextThread } from "../support/next-thread.ts";
 import { countingRpcProxy } from "../support/rpc-proxy.ts";
 import { chunk, end, hang, hold } from "../support/scripted-upstream.ts";
 import { until } from "../support/until.ts";
@@ -278,6 +279,25 @@ describe("the life of a provider node", () => {
       for (const job of jobs) {
         await until("it is paid", async () => (await jobAtProvider(node, job)).payment === "20");
       }
+    } finally {
+      await node.close();
+    }
+  });
+
+  it("is ready for nothing any more, and says so to whoever runs it, when its journal is lost", async () => {
+    let fatal: Error | undefined;
+    const thread = nextThread();
+    const onFatal = (error: Error): void => {
+      fatal = error;
+    };
+    const key = await market.providerKey();
+    const node = await startNode({ market, backendUrl: backend.url, key, dependencies: { onFatal } });
+    try {
+      await (await thread).terminate();
+      await until("it is told", () => fatal);
+      const ready = await fetch(`${node.url}/readyz`);
+      expect(ready.status).to.equal(503);
+      expect(await ready.text()).to.include("the journal is lost");
     } finally {
       await node.close();
     }
