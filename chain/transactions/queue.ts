@@ -277,8 +277,13 @@ class Queue implements RunningTransactionQueue {
     intent.sentAt = this.#o.clock.monotonic();
     this.#byNonce.set(intent.nonce, intent);
     this.#watch();
-    const [latest] = await this.#counts();
-    await this.#sendUnlessKnown(intent, latest);
+    try {
+      const [latest] = await this.#counts();
+      await this.#sendUnlessKnown(intent, latest);
+    } catch (error) {
+      // The watch goes on by itself once the chain can be asked.
+      if (chainUnavailableIn(error) === undefined) throw error;
+    }
     return true;
   }
 

@@ -40,7 +40,7 @@ describe("the post of a job", () => {
       const state = (): string | undefined =>
         [...place.journal.jobs.values()].map(({ document }) => JSON.parse(document) as JobDocument)[0]?.attempts[0]
           ?.state;
-      await until("the janitor has looked twice", () => place.chain.calls.length > 1, 15_000);
+      await until("the janitor has looked", () => place.chain.calls.length > 0);
       expect(state()).to.equal("abandoned");
       const jobId = place.chain.mineLate(0);
       place.chain.advance(200);
