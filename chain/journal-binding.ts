@@ -57,7 +57,7 @@ export async function bindJournal(options: {
 }
 
 /** In what a journal's binding differs from the settings, for a person; undefined when it does not. Pure. */
-export function differenceOf(bound: Binding, now: Binding): string | undefined {
+function differenceOf(bound: Binding, now: Binding): string | undefined {
   if (bound.chainId !== now.chainId)
     return `chain ${bound.chainId}, but T4T_RPC_URL and T4T_DEPLOYMENT_FILE (or T4T_CHAIN_ID) lead to chain ${now.chainId}`;
   if (bound.firstBlock !== null && now.firstBlock !== null && bound.firstBlock !== now.firstBlock)
