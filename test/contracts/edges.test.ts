@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { loadFixture, time } from "./support/chain.ts";
-import { emptyMarket, openJob } from "./support/fixtures.ts";
+import { emptyMarket, openJob, smallMarket } from "./support/fixtures.ts";
 import { JobStatus } from "./support/market.ts";
 
 const MAX_BALANCE = 2n ** 112n - 1n;
@@ -58,5 +58,18 @@ describe("a job that nobody has ended for months", () => {
     await market.escrow.expireJobs([job.jobId]);
     expect(await market.statusOf(job.jobId)).to.equal(JobStatus.Expired);
     expect(await market.locked(job.client)).to.equal(0);
+  });
+});
+
+describe("a job of a far future", () => {
+  it("keeps its times up to the last second that 36 bits count", async () => {
+    const { market, provider, client } = await loadFixture(smallMarket);
+    const postedAt = 2n ** 36n - 1n;
+    await time.setNextBlockTimestamp(postedAt - 1n);
+    await market.registry.connect(provider.operator).heartbeat();
+    await time.setNextBlockTimestamp(postedAt);
+    const job = await market.post(client, provider, { deadline: postedAt + 60n });
+    const { since, deadline } = await market.escrow.jobOf(job.jobId);
+    expect([since, deadline]).to.deep.equal([postedAt, postedAt + 60n]);
   });
 });
