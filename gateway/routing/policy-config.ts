@@ -22,6 +22,8 @@ const pulsar = {
   rendezvous_weight: z.enum(["max-input-tps", "last-mean-input-tps"]).default("max-input-tps"),
   consider_kv_free_tokens: z.boolean().default(false),
   ranking_cache_size: z.int().min(0).max(1_000_000).default(10_000),
+  /** Share of choices that go to a free provider of which no statistic is known. */
+  explore: share.default(0.02),
 };
 
 const widening = {

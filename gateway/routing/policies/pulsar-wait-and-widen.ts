@@ -4,7 +4,7 @@ import { type PulsarBand, PulsarWalk } from "../pulsar/pulsar-walk.ts";
 import type { Candidate, Policy, PolicyInput, Ranking } from "../types.ts";
 import { estimate } from "../widen/estimate.ts";
 import { type WidenSettings, widen } from "../widen/widen.ts";
-import type { PulsarSettings } from "./pulsar.ts";
+import { type PulsarSettings, withUnranked } from "./pulsar.ts";
 import { rankedCount } from "./ranked.ts";
 
 /** Settings of `pulsar_wait_and_widen`. */
@@ -40,9 +40,8 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy 
       const ranking = ranker.rank(input, ring);
       const walk = new PulsarWalk(input, ranking, settings);
       const answer = walkBands(input, walk, settings);
-      for (const provider of ranking.unweighted) walk.excluded.push({ provider, reason: "no_statistic" });
-      // Who has not reported yet is followed and will: that is no reason to say that nobody serves the model.
-      return { ...answer, wait: answer.ranked.length === 0 && (answer.wait || walk.excluded.length > 0) };
+      const reason = ranking.isEqual && answer.ranked.length > 0 ? "no_statistics" : answer.reason;
+      return withUnranked({ ...answer, reason }, input, ring, ranking, settings);
     },
   };
 }

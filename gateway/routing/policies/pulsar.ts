@@ -1,10 +1,17 @@
-import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-walk.ts";
+import type { PulsarRanking } from "../pulsar/pulsar-ranker.ts";
 import { PulsarRanker, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
-import type { Policy } from "../types.ts";
+import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-walk.ts";
+import { unmeasuredCandidate } from "../pulsar/unmeasured.ts";
+import type { HashRing } from "../ring/hash-ring.ts";
+import type { Candidate, Exclusion, Policy, PolicyInput, Ranking } from "../types.ts";
 import { keyedCount } from "./ranked.ts";
 
 /** Settings of `pulsar`. */
-export type PulsarSettings = PulsarRankingSettings & PulsarGates;
+export type PulsarSettings = PulsarRankingSettings &
+  PulsarGates & {
+    /** Share of requests that go to a free provider without any statistic, so that it comes to have one. */
+    readonly explore: number;
+  };
 
 /** Weighted rendezvous: a key's owner is drawn in proportion to throughput and stays while members and weights stay. */
 export function pulsarPolicy(settings: PulsarSettings): Policy {
@@ -17,17 +24,45 @@ export function pulsarPolicy(settings: PulsarSettings): Policy {
       const ranking = ranker.rank(input, ring);
       const walk = new PulsarWalk(input, ranking, settings);
       const chosen = walk.take(keyedCount);
-      for (const provider of ranking.unweighted) walk.excluded.push({ provider, reason: "no_statistic" });
-      return {
+      const answer: Ranking = {
         ranked: chosen.map(({ candidate }) => candidate),
-        reason: reasonOf(chosen[0]?.rank, input.request.affinityKey),
-        // Who has not reported yet is followed and will: that is no reason to say that nobody serves the model.
-        wait: chosen.length === 0 && walk.excluded.length > 0,
+        reason:
+          ranking.isEqual && chosen.length > 0 ? "no_statistics" : reasonOf(chosen[0]?.rank, input.request.affinityKey),
+        wait: false,
         excluded: walk.excluded,
         scores: new Map(chosen.map(({ candidate, score }) => [candidate.provider, score])),
       };
+      return withUnranked(answer, input, ring, ranking, settings);
     },
   };
+}
+
+/**
+ * What a ranking says of those that it left out for lack of the statistic: they are named, and one that was never measured is asked
+ * first in a small share of the requests, and when no ranked one is free. It answers from then on for itself.
+ */
+export function withUnranked(
+  answer: Ranking,
+  input: PolicyInput,
+  ring: HashRing,
+  ranking: PulsarRanking,
+  settings: PulsarSettings,
+): Ranking {
+  const { unweighted } = ranking;
+  // Whoever waits for its owner goes on waiting.
+  const share = answer.ranked.length > 0 ? settings.explore : answer.wait ? 0 : 1;
+  const explored = unmeasuredCandidate(input, ring, ranking, settings, share);
+  const excluded: Exclusion[] = [...answer.excluded];
+  for (const slot of unweighted) {
+    const provider = ring.addressOf(slot);
+    if (provider !== explored?.provider) excluded.push({ provider, reason: "no_statistic" });
+  }
+  if (explored !== undefined) {
+    const ranked: Candidate[] = [explored, ...answer.ranked];
+    return { ...answer, ranked, reason: "measure_unknown", wait: false, excluded };
+  }
+  // Who has not reported yet is followed and will: that is no reason to say that nobody serves the model.
+  return { ...answer, wait: answer.wait || (answer.ranked.length === 0 && excluded.length > 0), excluded };
 }
 
 function reasonOf(rank: number | undefined, key: string | undefined): string {

@@ -7,6 +7,9 @@ import { rendezvousScore } from "./rendezvous.ts";
 import {
   type Cluster,
   clustersOf,
+  enoughWeighted,
+  equalWeight,
+  isTooFew,
   type MemberWeight,
   memberWeight,
   sameWeights,
@@ -28,7 +31,7 @@ export const scoredWhole = 1024;
  * Above, the key's place on the ring names so many neighbours that are scored: who they are moves as little as the ring does, and the
  * owner's probability stays w / sum w up to the spread of the weights among them.
  */
-const neighbours = 16;
+const neighbours = enoughWeighted;
 /** Neighbours looked at for one window before it is taken as it is: most may not report the statistic. */
 const mostLookedAt = 512;
 /** Best clusters kept of a ranking; more are worked out when all of these are of no use. */
@@ -45,8 +48,10 @@ export interface RankedCluster {
 export interface PulsarRanking {
   /** The cluster of a rank, 0 being the owner; undefined at the end. */
   at(rank: number): RankedCluster | undefined;
-  /** Members that were not ranked because the selected statistic is unknown; of a large ring those met so far. */
-  readonly unweighted: readonly Address[];
+  /** Slots of members not ranked because the selected statistic is unknown; of a large ring those met so far. */
+  readonly unweighted: readonly number[];
+  /** Whether all weigh the same because too few have the selected statistic. */
+  readonly isEqual: boolean;
 }
 
 interface KnownTable {
@@ -67,7 +72,8 @@ export class PulsarRanker {
     readonly ring: HashRing;
     readonly epoch: number;
     readonly best: Best<Members>;
-    readonly unweighted: readonly Address[];
+    readonly unweighted: readonly number[];
+    readonly isEqual: boolean;
   }>;
 
   constructor(settings: PulsarRankingSettings) {
@@ -100,7 +106,7 @@ export class PulsarRanker {
     const cacheKey = `${model.length} ${model} ${key}`;
     const known = this.#neighbourRankings.get(cacheKey);
     if (known !== undefined && known.ring === ring && epoch !== undefined && known.epoch === epoch) {
-      return new NeighbourRanking(input, ring, this.#settings, model, key, known.best, known.unweighted);
+      return new NeighbourRanking(input, ring, this.#settings, model, key, known);
     }
     const ranking = new NeighbourRanking(input, ring, this.#settings, model, key);
     if (affinityKey !== undefined && epoch !== undefined) {
@@ -110,6 +116,7 @@ export class PulsarRanker {
         epoch,
         best: ranking.known,
         unweighted: ranking.unweighted,
+        isEqual: ranking.isEqual,
       });
     }
     return ranking;
@@ -212,8 +219,12 @@ class WholeRanking implements PulsarRanking {
     this.#hasher = hasher;
   }
 
-  get unweighted(): readonly Address[] {
+  get unweighted(): readonly number[] {
     return this.#table.unweighted;
+  }
+
+  get isEqual(): boolean {
+    return this.#table.isEqual;
   }
 
   at(rank: number): RankedCluster | undefined {
@@ -233,7 +244,9 @@ class NeighbourRanking implements PulsarRanking {
   readonly #hasher: () => KeyHasher;
   #walk: RingWalk | undefined;
   #known: Best<Members>;
-  #unweighted: readonly Address[];
+  #unweighted: readonly number[];
+  /** Decided by the first window; undefined until then. */
+  #isEqual: boolean | undefined;
   #ended = false;
 
   constructor(
@@ -242,23 +255,31 @@ class NeighbourRanking implements PulsarRanking {
     settings: PulsarRankingSettings,
     model: string,
     key: string,
-    known: Best<Members> = nothing,
-    unweighted: readonly Address[] = [],
+    known?: {
+      readonly best: Best<Members>;
+      readonly unweighted: readonly number[];
+      readonly isEqual: boolean;
+    },
   ) {
     this.#input = input;
     this.#ring = ring;
     this.#statistic = settings.rendezvous_weight;
     this.#hasher = () => new KeyHasher(settings.seed, model, key);
-    this.#known = known;
-    this.#unweighted = unweighted;
+    this.#known = known?.best ?? nothing;
+    this.#unweighted = known?.unweighted ?? [];
+    this.#isEqual = known?.isEqual;
   }
 
   get known(): Best<Members> {
     return this.#known;
   }
 
-  get unweighted(): readonly Address[] {
+  get unweighted(): readonly number[] {
     return this.#unweighted;
+  }
+
+  get isEqual(): boolean {
+    return this.#isEqual === true;
   }
 
   at(rank: number): RankedCluster | undefined {
@@ -274,19 +295,18 @@ class NeighbourRanking implements PulsarRanking {
   #nextWindow(): void {
     const hasher = this.#hasher();
     const walk = this.#walk ?? this.#startWalk(hasher);
-    const models = modelsOf(this.#input);
-    const weighted: MemberWeight[] = [];
-    const unweighted: Address[] = [];
-    for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; looked += 1) {
-      const slot = walk.nextSlot();
-      if (slot === undefined) {
-        this.#ended = true;
-        break;
+    let weighted: readonly MemberWeight[];
+    let unweighted: readonly number[] = [];
+    if (this.#isEqual === true) weighted = this.#nextEquals(walk);
+    else {
+      ({ weighted, unweighted } = this.#nextWeighted(walk));
+      this.#isEqual ??= isTooFew(weighted.length, weighted.length + unweighted.length);
+      if (this.#isEqual) {
+        // The search for the statistic went far ahead of the members that are ranked without it.
+        this.#ended = false;
+        unweighted = [];
+        weighted = this.#nextEquals(this.#startWalk(hasher));
       }
-      const provider = this.#ring.addressOf(slot);
-      const own = memberWeight(this.#input.statistics, slot, provider, models(provider), this.#statistic);
-      if (own === undefined) unweighted.push(provider);
-      else weighted.push(own);
     }
     if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
     const best = new BestList<Members>(neighbours);
@@ -301,6 +321,42 @@ class NeighbourRanking implements PulsarRanking {
       places: [...this.#known.places, ...best.places],
       scores: [...this.#known.scores, ...best.scores],
     };
+  }
+
+  /** Members up to so many that have the statistic, and those passed on the way. */
+  #nextWeighted(walk: RingWalk): {
+    readonly weighted: readonly MemberWeight[];
+    readonly unweighted: readonly number[];
+  } {
+    const models = modelsOf(this.#input);
+    const weighted: MemberWeight[] = [];
+    const unweighted: number[] = [];
+    for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; looked += 1) {
+      const slot = walk.nextSlot();
+      if (slot === undefined) {
+        this.#ended = true;
+        break;
+      }
+      const provider = this.#ring.addressOf(slot);
+      const own = memberWeight(this.#input.statistics, slot, provider, models(provider), this.#statistic);
+      if (own === undefined) unweighted.push(slot);
+      else weighted.push(own);
+    }
+    return { weighted, unweighted };
+  }
+
+  /** The next members as they come, all of the same weight. */
+  #nextEquals(walk: RingWalk): readonly MemberWeight[] {
+    const members: MemberWeight[] = [];
+    while (members.length < neighbours) {
+      const slot = walk.nextSlot();
+      if (slot === undefined) {
+        this.#ended = true;
+        break;
+      }
+      members.push(equalWeight(slot, this.#ring.addressOf(slot)));
+    }
+    return members;
   }
 
   /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */

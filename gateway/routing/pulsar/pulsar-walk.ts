@@ -81,7 +81,8 @@ export class PulsarWalk {
     const { members } = next;
     const free = members.map((slot) => pool.find(slot)).filter((candidate) => candidate !== undefined);
     for (const candidate of free.length > 1 ? this.#byStreams(free) : free) {
-      if (this.#hasRoom(candidate)) this.#waiting.push({ candidate, score: next.score, rank: this.#rank });
+      if (hasRoom(this.#input, candidate, this.#gates))
+        this.#waiting.push({ candidate, score: next.score, rank: this.#rank });
       else this.excluded.push({ provider: candidate.provider, reason: "kv_full" });
     }
     this.#rank += 1;
@@ -92,11 +93,11 @@ export class PulsarWalk {
     const streams = ({ provider }: Candidate): number => this.#input.statistics.inFlight(provider);
     return candidates.toSorted((a, b) => streams(a) - streams(b));
   }
+}
 
-  #hasRoom(candidate: Candidate): boolean {
-    if (!this.#gates.consider_kv_free_tokens) return true;
-    const { statistics, request } = this.#input;
-    const free = statistics.reported(candidate.provider, candidate.modelId)?.kvFreeTokens;
-    return free !== undefined && free >= request.inputTokens;
-  }
+/** Whether the gate of the KV cache lets a candidate through. */
+export function hasRoom({ statistics, request }: PolicyInput, candidate: Candidate, gates: PulsarGates): boolean {
+  if (!gates.consider_kv_free_tokens) return true;
+  const free = statistics.reported(candidate.provider, candidate.modelId)?.kvFreeTokens;
+  return free !== undefined && free >= request.inputTokens;
 }

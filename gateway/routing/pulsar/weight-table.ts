@@ -14,8 +14,27 @@ export interface Cluster {
 /** The weighted clusters of some members, in the order of their ids. */
 export interface WeightTable {
   readonly clusters: readonly Cluster[];
-  /** Members whose selected statistic is unknown: never ranked, never by the other statistic. */
-  readonly unweighted: readonly Address[];
+  /** Slots of members whose selected statistic is unknown and that are therefore not ranked; never by the other statistic. */
+  readonly unweighted: readonly number[];
+  /** Too few have the statistic for it to say who is better: every member is ranked with the same weight. */
+  readonly isEqual: boolean;
+}
+
+/** So many members with the statistic are always enough to rank by it. */
+export const enoughWeighted = 16;
+
+/**
+ * Whether too few members have the selected statistic to rank by it: fewer than half of those looked at, and fewer than
+ * `enoughWeighted`. A statistic comes of work: were only the first that has it given work, the others would never have one, and while
+ * nobody has it nobody would.
+ */
+export function isTooFew(weighted: number, looked: number): boolean {
+  return weighted < enoughWeighted && weighted * 2 < looked;
+}
+
+/** A member of a ranking in which all weigh the same. */
+export function equalWeight(slot: number, provider: Address): MemberWeight {
+  return { slot, provider, weight: 1, clusterId: provider };
 }
 
 /** A member's own value of the selected statistic. */
@@ -43,10 +62,14 @@ export function memberWeight(
   return undefined;
 }
 
+function clusterOf({ provider, weight, slot }: MemberWeight): Cluster {
+  return { id: provider, weight, members: [slot] };
+}
+
 /** Gathers weighted members into clusters, in the order of their first members. */
 export function clustersOf(members: readonly MemberWeight[], statistic: WeightStatistic): Cluster[] {
   if (members.every(({ provider, clusterId }) => clusterId === provider)) {
-    return members.map(({ provider, weight, slot }) => ({ id: provider, weight, members: [slot] }));
+    return members.map(clusterOf);
   }
   const clusters = new Map<string, { readonly id: string; weight: number; readonly members: number[] }>();
   for (const { slot, weight, clusterId } of members) {
@@ -68,22 +91,27 @@ export function weightTable(
   statistic: WeightStatistic,
 ): WeightTable {
   const weighted: MemberWeight[] = [];
-  const unweighted: Address[] = [];
+  const unweighted: number[] = [];
   for (const slot of ring.memberSlots()) {
     const provider = ring.addressOf(slot);
     const own = memberWeight(statistics, slot, provider, modelsOf(provider), statistic);
-    if (own === undefined) unweighted.push(provider);
+    if (own === undefined) unweighted.push(slot);
     else weighted.push(own);
+  }
+  const isEqual = isTooFew(weighted.length, weighted.length + unweighted.length);
+  if (isEqual) {
+    const clusters = [...ring.memberSlots()].map((slot) => clusterOf(equalWeight(slot, ring.addressOf(slot))));
+    return { clusters: clusters.toSorted((a, b) => (a.id < b.id ? -1 : 1)), unweighted: [], isEqual };
   }
   // Sorted, so that the order in which members were found changes neither sums nor comparisons.
   weighted.sort((a, b) => (a.provider < b.provider ? -1 : 1));
   const clusters = clustersOf(weighted, statistic).toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  return { clusters, unweighted };
+  return { clusters, unweighted, isEqual };
 }
 
 /** Whether two tables rank every key alike: the same members in the same clusters with the same bits of weight. */
 export function sameWeights(a: WeightTable, b: WeightTable): boolean {
-  if (a.clusters.length !== b.clusters.length) return false;
+  if (a.isEqual !== b.isEqual || a.clusters.length !== b.clusters.length) return false;
   return a.clusters.every((cluster, index) => {
     const other = b.clusters[index];
     return (

@@ -120,6 +120,15 @@ describe("InputThroughput", () => {
     expect(throughput.read().lastMeanInputTps).to.equal(2500);
   });
 
+  it("comes to have a value of an engine of which no prompt ever takes 10 ms", () => {
+    const throughput = new InputThroughput();
+    measure(
+      throughput,
+      Array.from({ length: 100 }, () => [10, 0.5] as const),
+    );
+    expect(throughput.read().lastMeanInputTps).to.equal(20_000);
+  });
+
   it("does not count the time of a prompt that never gave output, or whose tokens nobody said", () => {
     const throughput = new InputThroughput();
     const abandoned = throughput.submit(0);

@@ -49,6 +49,64 @@ describe("pulsar", () => {
     expect(mean.ranked({ affinityKey: "k" })).to.have.length(2);
   });
 
+  for (const name of ["pulsar", "pulsar_wait_and_widen"] as const) {
+    it(`${name} serves a market in which nobody was measured yet, each provider its share of keys that stay`, () => {
+      const chooser = new Chooser({ name }, fleet(4));
+      const before = owners(chooser);
+      expect(owners(chooser), "a key moved without cause").to.deep.equal(before);
+      for (const { address } of chooser.providers) {
+        expect(before.filter((owner) => owner === address).length / keys.length).to.be.closeTo(0.25, 0.04);
+      }
+      expect(chooser.select({ affinityKey: "k" }).reason).to.equal("no_statistics");
+    });
+  }
+
+  it("ranks all alike until half of them have the statistic, as the first that has it would keep all work from the others", () => {
+    const reasons = [0, 1, 2, 3].map((measured) => {
+      const chooser = pulsar(Array.from({ length: 5 }, (_, index) => (index < measured ? 100 : undefined)));
+      return [chooser.select({ affinityKey: "k" }).reason === "no_statistics", new Set(owners(chooser)).size];
+    });
+    expect(reasons).to.deep.equal([
+      [true, 5],
+      [true, 5],
+      [true, 5],
+      [false, 3],
+    ]);
+  });
+
+  it("gives a newcomer without any statistic a small share of the requests, one that reports the other statistic none", () => {
+    const shares = (newcomer: object): number | undefined => {
+      const chooser = pulsar([100, 100, 100], { explore: 0.1 });
+      chooser.statistics.reportedOf.set(addressOf(3), reportOf(newcomer));
+      return chooser.shares(2000, (draw) => ({ affinityKey: `${draw}` })).get(addressOf(3));
+    };
+    expect(shares({})).to.be.closeTo(0.1, 0.02);
+    expect(shares({ lastMeanInputTps: 100 })).to.equal(undefined);
+  });
+
+  it("asks a newcomer without any statistic rather than let a request wait while its slot is free", () => {
+    const chooser = new Chooser(
+      { name: "pulsar", explore: 0 },
+      fleet(3, () => ({ maxConcurrentJobs: 1 })),
+    );
+    for (const index of [1, 2]) {
+      chooser.statistics.reportedOf.set(addressOf(index), reportOf({ maxInputTps: 100 }));
+      chooser.statistics.unconfirmedOf.set(addressOf(index), 1);
+    }
+    const selection = chooser.select({ affinityKey: "k" });
+    expect(selection.ranked.map(({ provider }) => provider)).to.deep.equal([addressOf(3)]);
+    expect(selection.reason).to.equal("measure_unknown");
+  });
+
+  it("serves a large fleet that nobody measured by the neighbours of each key, all of them", () => {
+    const chooser = new Chooser({ name: "pulsar" }, fleet(1500));
+    const before = owners(chooser);
+    expect(owners(chooser)).to.deep.equal(before);
+    expect(before).to.not.include(undefined);
+    expect(new Set(before).size).to.be.greaterThan(900);
+    expect(chooser.select({ affinityKey: "k" }).reason).to.equal("no_statistics");
+  });
+
   it("takes the greatest maximum and the sum of the means of providers that share an engine", () => {
     const shares = (rendezvous_weight: "max-input-tps" | "last-mean-input-tps") => {
       const chooser = new Chooser({ name: "pulsar", rendezvous_weight }, fleet(3));
