@@ -1,4 +1,5 @@
-import { readFile, stat } from "node:fs/promises";
+import { access, constants, readFile, stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import {
@@ -12,6 +13,7 @@ import {
   type Hex,
   http,
   isAddress,
+  type PublicClient,
 } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jobEscrowAbi, jobEscrowBytecode } from "../chain/abi/job-escrow.ts";
@@ -71,6 +73,10 @@ export class DeployError extends Error {
   override readonly name = "DeployError";
 }
 
+async function hasCode(reader: PublicClient, address: Address): Promise<boolean> {
+  return ((await reader.getCode({ address })) ?? "0x") !== "0x";
+}
+
 /** Deploys registry and escrow (and a test token where none is given) and lets the escrow take slots of the registry. */
 export async function deployContracts(options: DeployOptions): Promise<Deployment> {
   const parameters: DeploymentParameters = { ...defaultParameters, ...options.parameters };
@@ -96,6 +102,12 @@ export async function deployContracts(options: DeployOptions): Promise<Deploymen
   const deploy = (what: string, abi: Abi, bytecode: Hex, args: readonly unknown[]): ReturnType<typeof send> =>
     send(`the deployment of ${what}`, null, encodeDeployData({ abi, bytecode, args }));
 
+  if (options.token !== undefined && !(await hasCode(reader, options.token)))
+    throw new DeployError(
+      `there is no contract at ${options.token}, which was named as the token, on chain ${chainId}`,
+    );
+  if ((await reader.getBalance({ address: account.address })) === 0n)
+    throw new DeployError(`${account.address} has no ETH to deploy with on chain ${chainId}; send it some`);
   const token =
     options.token === undefined
       ? (await deploy("TestToken", testTokenAbi, testTokenBytecode, [testTokenDecimals])).address
@@ -143,7 +155,7 @@ const usage = `Deploys ProviderRegistry and JobEscrow and writes the deployment 
   --rpc URL              the chain's RPC
   --key-file FILE        file of mode 0600 with the private key that pays and owns the contracts
   --token ADDRESS        payment token; a test token is deployed when absent
-  --out FILE             deployment file (deployment.json)
+  --out FILE             deployment file (deployment.json); one that is there already is not overwritten
   --json                 print the deployment as one JSON line
   --min-stake N          (${defaultParameters.minStake}) smallest stake of an active provider
   --time-to-live S       (${defaultParameters.timeToLive}) seconds without a sign of life after which a provider is stale
@@ -170,6 +182,18 @@ async function readKeyFile(path: string): Promise<Hex> {
   if (key === undefined)
     throw new UsageError(`--key-file: ${path} does not hold 64 hexadecimal digits and nothing else`);
   return key;
+}
+
+/** Contracts whose file cannot be written would be paid for and lost; a file of other contracts would be lost by ours. */
+async function requireWritable(out: string): Promise<void> {
+  const exists = await access(out).then(
+    () => true,
+    () => false,
+  );
+  if (exists) throw new UsageError(`--out: ${out} is there already; name another file, or move it away`);
+  await access(dirname(out), constants.W_OK).catch(() => {
+    throw new UsageError(`--out: ${dirname(out)} is not a folder that can be written to`);
+  });
 }
 
 function wholeNumber(flag: string, text: string | undefined): bigint | undefined {
@@ -212,6 +236,8 @@ async function main(args: readonly string[]): Promise<void> {
     const value = values[flag];
     return wholeNumber(flag, typeof value === "string" ? value : undefined);
   };
+  const out = values.out ?? "deployment.json";
+  await requireWritable(out);
   const deployment = await deployContracts({
     rpcUrl: rpc,
     key: await readKeyFile(values["key-file"]),
@@ -229,13 +255,26 @@ async function main(args: readonly string[]): Promise<void> {
     },
     pollMs: 500,
   });
-  const out = values.out ?? "deployment.json";
-  await writeDeployment(out, deployment);
+  try {
+    await writeDeployment(out, deployment);
+  } catch (error) {
+    // The contracts are there and paid for: their addresses must not be lost with the file.
+    process.stdout.write(`${JSON.stringify(deployment)}\n`);
+    throw new DeployError(
+      `the contracts are deployed, but ${out} could not be written (${error instanceof Error ? error.message : String(error)}); the line above is its content`,
+    );
+  }
   process.stdout.write(
     values.json === true
       ? `${JSON.stringify(deployment)}\n`
       : `deployed; wrote ${out}:\n${JSON.stringify(deployment, null, 2)}\n`,
   );
+}
+
+/** viem's whole message holds the bytecode; its short one says what was wrong. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return "shortMessage" in error && typeof error.shortMessage === "string" ? error.shortMessage : error.message;
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
@@ -248,7 +287,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
     process.stderr.write(
       misused && error instanceof Error
         ? `${error.message}\n\n${usage}`
-        : `the deployment failed: ${error instanceof Error ? error.message : String(error)}\n`,
+        : `the deployment failed: ${describe(error)}\n`,
     );
     process.exitCode = misused ? 2 : 1;
   }

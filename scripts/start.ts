@@ -1,13 +1,17 @@
 import { systemClock } from "../chain/system-clock.ts";
 import { onStopSignals, stopSignals } from "../protocol/stop-signals.ts";
-import { DemonstrationError, streamOneJob, waitInLine } from "./network/demonstration.ts";
+import { type DemonstratedGateway, DemonstrationError, streamOneJob, waitInLine } from "./network/demonstration.ts";
 import { startLocalNetwork, type LocalNetwork, type NetworkOptions } from "./network/local-network.ts";
 import { demonstrationProviders, sharedModel, singleModel } from "./network/specification.ts";
+import { requireBackend } from "./network/reachable.ts";
 import { readStartOptions, StartOptionsError, startHelp, type StartOptions } from "./network/start-options.ts";
 import { jsonStartOutput, type StartOutput, textStartOutput } from "./network/start-output.ts";
 
 /** What a process of the network may take beyond the time for running answers: receipts, the journal. */
 const stopMarginMs = 10_000;
+
+/** A line in which a client may wait for less than an answer takes cannot be shown. */
+const shortestShownWaitSeconds = 15;
 
 /** From here on processes stop because they are told to. */
 let isStopping = false;
@@ -33,7 +37,7 @@ async function main(): Promise<number> {
     onStopSignals(process, systemClock, { stop: () => resolve("stop"), stopAtOnce }, [...stopSignals, "SIGHUP"]);
   });
   let network: LocalNetwork;
-  const starting = startLocalNetwork(networkOptions(options, output));
+  const starting = startNetwork(options, output);
   try {
     const first = await Promise.race([starting, stopRequested]);
     // The hook on `exit` kills what was started so far.
@@ -54,7 +58,7 @@ async function main(): Promise<number> {
     const outcome = await Promise.race([demonstrate(network, options, output), stopRequested, broken]);
     if (outcome === "stop") return 130;
     if (!options.once) {
-      output.staysUp(network, sharedModel);
+      output.staysUp(network, { model: sharedModel, needsKey: options.apiKey !== undefined });
       await Promise.race([stopRequested, broken]);
     }
     return 0;
@@ -66,6 +70,12 @@ async function main(): Promise<number> {
     output.stopping(drainSeconds);
     await network.stop(options.drainSeconds * 1000 + stopMarginMs);
   }
+}
+
+/** Looks first whether a backend that was named is there: its absence should not cost half a minute to find out. */
+async function startNetwork(options: StartOptions, output: StartOutput): Promise<LocalNetwork> {
+  if (options.backendUrl !== undefined) await requireBackend(options.backendUrl);
+  return await startLocalNetwork(networkOptions(options, output));
 }
 
 function networkOptions(options: StartOptions, output: StartOutput): NetworkOptions {
@@ -85,15 +95,16 @@ function networkOptions(options: StartOptions, output: StartOutput): NetworkOpti
 }
 
 async function demonstrate(network: LocalNetwork, options: StartOptions, output: StartOutput): Promise<"done"> {
-  const gateway = network.gateways[0];
-  if (gateway === undefined) throw new DemonstrationError("the network has no gateway");
+  const url = network.gateways[0]?.url;
+  if (url === undefined) throw new DemonstrationError("the network has no gateway");
+  const gateway: DemonstratedGateway = { url, apiKey: options.apiKey ?? "not-needed-on-loopback" };
   const request = { prompt: "Tell me what a gateway does with a full provider.", maxTokens: 64 };
   output.scene("One client, one streamed answer");
-  const job = await streamOneJob(gateway.url, { ...request, model: sharedModel }, output);
+  const job = await streamOneJob(gateway, { ...request, model: sharedModel }, output);
   output.jobDone(job);
-  if (!options.once) {
+  if (!options.once && options.waitSeconds >= shortestShownWaitSeconds) {
     output.scene("Two clients, one slot: the second waits in line");
-    output.waited(await waitInLine(gateway.url, { ...request, model: singleModel }, output));
+    output.waited(await waitInLine(gateway, { ...request, model: singleModel }, output));
   }
   if (options.once) output.done(job);
   return "done";

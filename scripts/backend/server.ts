@@ -143,7 +143,11 @@ class BackendService {
     const path = pathOf(request);
     if (path === "/health") {
       requireMethod(request, "GET");
-      sendJson(response, this.healthy ? 200 : 503, JSON.stringify({ status: this.healthy ? "ok" : "unavailable" }));
+      sendJson(
+        response,
+        this.healthy ? 200 : 503,
+        JSON.stringify({ status: this.healthy ? "ok" : "unavailable", engine: this.#options.engine.name }),
+      );
       return;
     }
     this.#authenticate(request);

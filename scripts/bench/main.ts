@@ -205,7 +205,7 @@ async function whatItIsSpentOn(network: LocalNetwork, jobIds: readonly string[])
   for (const jobId of jobIds) {
     const at = new Map<string, number>();
     const timeout = AbortSignal.timeout(10_000);
-    for await (const event of jobEvents(gateway?.url ?? "", jobId, timeout)) {
+    for await (const event of jobEvents(gateway?.url ?? "", jobId, { signal: timeout })) {
       const { at: time } = event as ProgressEvent & { readonly at?: number };
       if (time !== undefined) at.set(event.type, time);
       if (event.type === "settled" || event.type === "failed") break;

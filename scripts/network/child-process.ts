@@ -65,7 +65,7 @@ export function startChild(options: ChildOptions): Child {
   const log = createWriteStream(options.logFile, { flags: "a", mode: 0o600 });
   const child = spawn(process.execPath, ["--import", lifeline, ...options.args], {
     cwd: options.cwd,
-    env: { ...options.env },
+    env: { ...options.env, LIFELINE_ON_STDIN: "1" },
     stdio: ["pipe", "pipe", "pipe"],
     detached: true,
   });

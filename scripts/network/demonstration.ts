@@ -26,15 +26,20 @@ export class DemonstrationError extends Error {
   override readonly name = "DemonstrationError";
 }
 
-const apiKey = "not-needed-on-loopback";
+/** The gateway that is shown, and the key that it asks for. */
+export interface DemonstratedGateway {
+  readonly url: string;
+  /** Any text does for a gateway without keys. */
+  readonly apiKey: string;
+}
 
 /** An unmodified OpenAI client streams one answer through the gateway; resolves when the job is settled on chain. */
 export async function streamOneJob(
-  gatewayUrl: string,
+  gateway: DemonstratedGateway,
   request: { readonly model: string; readonly prompt: string; readonly maxTokens: number },
   output: DemonstrationOutput,
 ): Promise<DemonstratedJob> {
-  const client = new OpenAI({ baseURL: `${gatewayUrl}/v1`, apiKey, maxRetries: 0 });
+  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey, maxRetries: 0 });
   const { data: stream, response } = await client.chat.completions
     .create({
       model: request.model,
@@ -47,7 +52,7 @@ export async function streamOneJob(
   const id = response.headers.get("x-t4t-job-id");
   if (id === null) throw new DemonstrationError("the gateway's answer names no job (x-t4t-job-id)");
   const acknowledged = Promise.withResolvers<void>();
-  const end = followJob(gatewayUrl, id, (event) => {
+  const end = followJob(gateway, id, (event) => {
     output.progress("client", event);
     if (event.type === "provider_acked") acknowledged.resolve();
   });
@@ -68,12 +73,12 @@ export async function streamOneJob(
 
 /** Follows a job until it is settled. Throws `DemonstrationError` when it fails or the events end early. */
 async function followJob(
-  gatewayUrl: string,
+  { url, apiKey }: DemonstratedGateway,
   id: string,
   onEvent: (event: ProgressEvent) => void,
 ): Promise<Omit<DemonstratedJob, "text">> {
   let post: Hex | undefined;
-  for await (const event of jobEvents(gatewayUrl, id)) {
+  for await (const event of jobEvents(url, id, { apiKey })) {
     onEvent(event);
     if (event.type === "job_posted") post = event.transactionHash;
     if (event.type === "failed") throw new DemonstrationError(`the job failed: ${event.code}: ${event.message}`);
@@ -102,11 +107,11 @@ export interface WaitedInLine {
  * its progress is visible: it waits in line and is served when the slot is free.
  */
 export async function waitInLine(
-  gatewayUrl: string,
+  gateway: DemonstratedGateway,
   request: { readonly model: string; readonly prompt: string; readonly maxTokens: number },
   output: DemonstrationOutput,
 ): Promise<WaitedInLine> {
-  const openai = new OpenAI({ baseURL: `${gatewayUrl}/v1`, apiKey, maxRetries: 0 });
+  const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey, maxRetries: 0 });
   const messages = [{ role: "user" as const, content: request.prompt }];
   const first = await openai.chat.completions.create({
     model: request.model,
@@ -115,7 +120,7 @@ export async function waitInLine(
     stream: true,
   });
   const second = secondClient(
-    gatewayUrl,
+    gateway,
     { model: request.model, messages, max_completion_tokens: request.maxTokens, stream: true },
     output,
   );
@@ -126,8 +131,12 @@ export async function waitInLine(
   return await second;
 }
 
-async function secondClient(gatewayUrl: string, request: object, output: DemonstrationOutput): Promise<WaitedInLine> {
-  const response = await fetch(`${gatewayUrl}/v1/jobs`, {
+async function secondClient(
+  { url, apiKey }: DemonstratedGateway,
+  request: object,
+  output: DemonstrationOutput,
+): Promise<WaitedInLine> {
+  const response = await fetch(`${url}/v1/jobs`, {
     method: "POST",
     headers: { "content-type": "application/json", accept: "text/event-stream", authorization: `Bearer ${apiKey}` },
     body: JSON.stringify({ request }),

@@ -16,11 +16,16 @@ export async function* sseFrames(response: Response): AsyncGenerator<SseFrame> {
 }
 
 /** Progress events of one job, from its first to its last, as they happen. */
-export async function* jobEvents(gatewayUrl: string, id: string, signal?: AbortSignal): AsyncGenerator<ProgressEvent> {
-  const response = await fetch(
-    `${gatewayUrl}/v1/jobs/${encodeURIComponent(id)}/events`,
-    signal === undefined ? {} : { signal },
-  );
+export async function* jobEvents(
+  gatewayUrl: string,
+  id: string,
+  options: { readonly signal?: AbortSignal; readonly apiKey?: string } = {},
+): AsyncGenerator<ProgressEvent> {
+  const { signal, apiKey } = options;
+  const response = await fetch(`${gatewayUrl}/v1/jobs/${encodeURIComponent(id)}/events`, {
+    ...(signal === undefined ? {} : { signal }),
+    ...(apiKey === undefined ? {} : { headers: { authorization: `Bearer ${apiKey}` } }),
+  });
   for await (const frame of sseFrames(response)) {
     if (frame.event === undefined || frame.data === undefined) continue;
     yield { ...(JSON.parse(frame.data) as object), type: frame.event } as ProgressEvent;

@@ -11,7 +11,8 @@ import { type Child, inheritedEnvironment, startChild, waitForChild } from "./ch
 import { fundNetwork } from "./funding.ts";
 import { keptDeployment, setAsideJournals } from "./kept-data.ts";
 import { usablePort } from "./ports.ts";
-import { httpReady, rpcReady } from "./rpc-ready.ts";
+import { httpReady } from "./rpc-ready.ts";
+import { chainIdAt } from "./reachable.ts";
 import { readTokenUnit, type TokenUnit } from "./token-unit.ts";
 import type { ProviderSpecification } from "./specification.ts";
 
@@ -272,7 +273,7 @@ async function startOrFindChain(
 ): Promise<{ readonly rpcUrl: string; readonly chainId: number }> {
   if (options.rpcUrl !== undefined) {
     step(`using the chain at ${new URL(options.rpcUrl).host}`);
-    return { rpcUrl: options.rpcUrl, chainId: await rpcReady(options.rpcUrl, AbortSignal.timeout(15_000)) };
+    return { rpcUrl: options.rpcUrl, chainId: await chainIdAt(options.rpcUrl) };
   }
   step("starting a Hardhat chain");
   const port = await usablePort("T4T_CHAIN_PORT", options.chainPort ?? 0);
@@ -343,6 +344,10 @@ async function startBackendProcess(
   });
   children.push(child);
   await ready(child, `${url}/health`);
+  const health = (await (await fetch(`${url}/health`)).json()) as { readonly engine: string };
+  step(
+    `the embedded model runs on the ${health.engine} engine${backend.engine === "auto" && health.engine === "text" ? `, as llama.cpp does not run here (${join(dataDir, "logs", "backend.log")} says why)` : ""}`,
+  );
   return url;
 }
 

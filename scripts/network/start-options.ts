@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Hex, isHex } from "viem";
 import { gatewaySettingsShape } from "../../gateway/settings.ts";
@@ -21,6 +22,10 @@ export interface StartOptions {
   readonly dataDir: string | undefined;
   /** Most seconds that Ctrl-C waits for running answers (`T4T_DRAIN_SECONDS` of the gateway). */
   readonly drainSeconds: number;
+  /** Most seconds that a request waits for a full provider (`T4T_PROVIDER_WAIT_SECONDS` of the gateway). */
+  readonly waitSeconds: number;
+  /** A key that the gateway accepts, when it asks for one (`T4T_API_KEYS`). */
+  readonly apiKey: string | undefined;
   /** Variables that are handed on to the gateway as they are. */
   readonly gatewayEnv: Readonly<Record<string, string>>;
 }
@@ -80,6 +85,7 @@ export function readStartOptions(
   } catch (error) {
     faults.push(`${error instanceof Error ? error.message : String(error)} (known flags: --once, --json, --help)`);
   }
+  if (flags.help === true) return { ...readStartOptions([], {}), help: true };
   const read = (name: string): string | undefined => {
     const value = env[name]?.trim();
     return value === "" ? undefined : value;
@@ -140,26 +146,45 @@ export function readStartOptions(
     blockTimeMs,
     dataDir: read("T4T_DATA_DIR"),
     drainSeconds: gateway.drainSeconds,
+    waitSeconds: gateway.waitSeconds,
+    apiKey: gateway.apiKey,
     gatewayEnv,
   };
 }
 
-/** What the gateway would refuse half a minute later, and how long it drains. */
+/** What the gateway would refuse half a minute later, and what the demonstration has to know of it. */
 function readGatewayVariables(gatewayEnv: Readonly<Record<string, string>>): {
   readonly faults: readonly string[];
   readonly drainSeconds: number;
+  readonly waitSeconds: number;
+  readonly apiKey: string | undefined;
 } {
   try {
-    const { T4T_DRAIN_SECONDS: drainSeconds } = readSettings(
+    const variables = readSettings(
       gatewaySettingsShape,
       { T4T_RPC_URL: "http://127.0.0.1", ...gatewayEnv },
       { alsoKnown: ownVariables },
     );
-    return { faults: [], drainSeconds };
+    return {
+      faults: [],
+      drainSeconds: variables.T4T_DRAIN_SECONDS,
+      waitSeconds: variables.T4T_PROVIDER_WAIT_SECONDS,
+      apiKey: variables.T4T_API_KEYS?.[0] ?? firstKeyOf(variables.T4T_API_KEYS_FILE),
+    };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    return { faults: error.faults.map(({ variable, message }) => `${variable}: ${message}`), drainSeconds: 0 };
+    const faults = error.faults.map(({ variable, message }) => `${variable}: ${message}`);
+    return { faults, drainSeconds: 0, waitSeconds: 0, apiKey: undefined };
   }
+}
+
+/** First key of a file of keys. The gateway itself says what is wrong with a file that has none. */
+function firstKeyOf(path: string | undefined): string | undefined {
+  if (path === undefined || !existsSync(path)) return undefined;
+  return readFileSync(path, "utf8")
+    .split("\n")
+    .map((line) => line.trim())
+    .find((line) => line !== "" && !line.startsWith("#"));
 }
 
 function integer(name: string, text: string | undefined, fallback: number, max: number, faults: string[]): number {

@@ -10,7 +10,7 @@ export interface StartOutput extends DemonstrationOutput {
   scene(title: string): void;
   jobDone(job: DemonstratedJob): void;
   waited(result: WaitedInLine): void;
-  staysUp(network: LocalNetwork, model: string): void;
+  staysUp(network: LocalNetwork, request: { readonly model: string; readonly needsKey: boolean }): void;
   done(job: DemonstratedJob): void;
   /** Seconds that running answers still have; 0 when none is waited for. */
   stopping(drainSeconds: number): void;
@@ -63,7 +63,7 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
     },
     waited: ({ waitedMs }) =>
       line(`  the second client was served after about ${(waitedMs / 1000).toFixed(1)} s in line`),
-    staysUp: (network, model) => {
+    staysUp: (network, { model, needsKey }) => {
       const url = network.gateways[0]?.url ?? "";
       const body = JSON.stringify({
         model,
@@ -73,7 +73,8 @@ export function textStartOutput(write: (text: string) => void = (text) => proces
       });
       line("");
       line("It stays up. Try it:");
-      line(`  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`);
+      const key = needsKey ? " -H 'authorization: Bearer YOUR-KEY'" : "";
+      line(`  curl -N ${url}/v1/chat/completions${key} -H 'content-type: application/json' -d '${body}'`);
       line("Stop it with Ctrl-C.");
     },
     done: () => undefined,

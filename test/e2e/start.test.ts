@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect } from "chai";
+import { loadEngine } from "../../scripts/backend/load-engine.ts";
 import { repositoryRoot } from "../../scripts/network/chain-process.ts";
 import { inheritedEnvironment } from "../../scripts/network/child-process.ts";
 
@@ -85,10 +86,45 @@ describe("npm start", function () {
     expect(Number(done?.paid)).to.be.greaterThan(0);
   });
 
-  it("runs a second time on the data folder of the first, whose chain is gone", async () => {
-    const { code, stderr } = await runOnce();
+  it("runs a second time on the data folder of the first, whose chain is gone, with llama.cpp where it runs and a key", async () => {
+    const engine = await loadEngine({ kind: "auto", dataDir: join(folder, "model"), log: () => undefined });
+    const { code, stdout, stderr } = await start(["--once"], {
+      T4T_GATEWAY_PORT: "0",
+      T4T_DATA_DIR: folder,
+      T4T_API_KEYS: "a-key-of-the-gateway",
+      T4T_PROVIDER_WAIT_SECONDS: "0",
+    });
     expect(code, stderr).to.equal(0);
+    expect(stdout).to.include(`the embedded model runs on the ${engine.name} engine`);
     expect(await readdir(join(folder, "gateway"))).to.include("earlier-1");
+    await engine.close();
+  });
+
+  it("names a chain or backend that does not answer, before it starts anything", async () => {
+    const { port, server } = await takenPort();
+    server.close();
+    const noChain = await start(["--once"], {
+      T4T_GATEWAY_PORT: "0",
+      T4T_RPC_URL: `http://127.0.0.1:${port}/secret-path`,
+      T4T_PRIVATE_KEY: `0x${"1".repeat(64)}`,
+    });
+    expect(noChain.stderr)
+      .to.include(`T4T_RPC_URL: no chain answers at 127.0.0.1:${port}`)
+      .and.not.include("secret-path");
+    const noBackend = await start(["--once"], {
+      T4T_GATEWAY_PORT: "0",
+      T4T_BACKEND_URL: `http://127.0.0.1:${port}`,
+      T4T_BACKEND_MODEL: "llama3",
+    });
+    expect(noBackend.stderr).to.include(`T4T_BACKEND_URL: nothing answers at 127.0.0.1:${port} (ECONNREFUSED)`);
+    expect(noBackend.stdout).to.not.include("starting a Hardhat chain");
+    expect([noChain.code, noBackend.code]).to.deep.equal([1, 1]);
+  });
+
+  it("prints its help whatever else is set", async () => {
+    const { code, stdout } = await start(["--help"], { T4T_NO_SUCH_VARIABLE: "1" });
+    expect(code).to.equal(0);
+    expect(stdout).to.include("npm start -- --once");
   });
 
   it("names every bad flag and variable at once, and starts nothing", async () => {

@@ -117,8 +117,51 @@ describe("the deploy script", function () {
     expect(bad.stderr).not.to.include(chain.account(0).key.slice(2, 12));
   });
 
+  it("deploys nothing when the file of its addresses could not be written, or holds those of other contracts", async () => {
+    const client = createPublicClient({ transport: http(chain.rpcUrl) });
+    const { address } = chain.account(0);
+    const before = await client.getTransactionCount({ address });
+    const nowhere = await deploy(
+      "--rpc",
+      chain.rpcUrl,
+      "--key-file",
+      keyFile,
+      "--out",
+      join(directory, "no", "d.json"),
+    );
+    expect([nowhere.code, nowhere.stderr]).to.satisfy(
+      ([code, text]: [number, string]) => code === 2 && /--out: .* is not a folder/.test(text),
+    );
+    const kept = join(directory, "kept.json");
+    await writeFile(kept, "{}");
+    const taken = await deploy("--rpc", chain.rpcUrl, "--key-file", keyFile, "--out", kept);
+    expect(taken.stderr).to.match(/--out: .*kept\.json is there already/);
+    expect(await readFile(kept, "utf8")).to.equal("{}");
+    expect(await client.getTransactionCount({ address })).to.equal(before);
+  });
+
+  it("says in a line that a key has no ETH or that a token is none", async () => {
+    const poor = join(directory, "poor");
+    await writeFile(poor, `0x${"7".repeat(64)}`, { mode: 0o600 });
+    const unfunded = await deploy("--rpc", chain.rpcUrl, "--key-file", poor, "--out", join(directory, "d.json"));
+    expect(unfunded.stderr)
+      .to.match(/has no ETH to deploy with/)
+      .and.to.have.length.lessThan(300);
+    const noToken = await deploy(
+      "--rpc",
+      chain.rpcUrl,
+      "--key-file",
+      keyFile,
+      "--token",
+      "0x000000000000000000000000000000000000dEaD",
+      "--out",
+      join(directory, "d.json"),
+    );
+    expect(noToken.stderr).to.match(/no contract at 0x0{36}dEaD, which was named as the token/);
+  });
+
   it("fails with the reason when the chain cannot be reached", async () => {
-    const run = await deploy("--rpc", "http://127.0.0.1:9", "--key-file", keyFile);
+    const run = await deploy("--rpc", "http://127.0.0.1:9", "--key-file", keyFile, "--out", join(directory, "d.json"));
     expect(run.code).to.equal(1);
     expect(run.stderr).to.match(/the deployment failed/);
   });

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect } from "chai";
+import { inheritedEnvironment, startChild } from "../../../scripts/network/child-process.ts";
 import { until } from "../../support/until.ts";
 
 const module = new URL("../../../scripts/network/child-process.ts", import.meta.url).href;
@@ -51,6 +52,21 @@ describe("a process of the local network", () => {
     expect(isAlive(pid)).to.equal(true);
     parent.kill("SIGKILL");
     await until("the child has gone", () => !isAlive(pid));
+  });
+
+  it("may fork processes that have no standard input, as a native add-on's probe does", async () => {
+    const log = join(folder, "forking.log");
+    const child = startChild({
+      name: "forking",
+      args: [
+        "-e",
+        "require('node:child_process').fork('-e', ['setTimeout(() => process.exit(7), 300)'], { execArgv: process.execArgv.slice(0, 2), stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }).once('exit', (code, signal) => process.exit(signal === null ? code : 1))",
+      ],
+      env: inheritedEnvironment(),
+      cwd: folder,
+      logFile: log,
+    });
+    expect(await child.exited, child.tail()).to.equal("exit code 7");
   });
 
   it("hears nothing of a Ctrl-C that its parent does not pass on", async () => {
