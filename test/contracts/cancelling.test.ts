@@ -109,6 +109,19 @@ describe("acknowledging a job on chain", () => {
   });
 });
 
+describe("the time since when a job is in its state", () => {
+  it("is that of the acknowledgement alone when that answers a cancel request, whatever bits the request's had", async () => {
+    const { market, client, provider, job } = await loadFixture(openJob);
+    const posted = await sinceOf(market, job);
+    await time.setNextBlockTimestamp(posted + 63);
+    await market.escrow.connect(client).requestCancel(job.jobId);
+    expect(await sinceOf(market, job)).to.equal(posted + 63);
+    await time.setNextBlockTimestamp(posted + 64);
+    await market.escrow.connect(provider.operator).ackJob(job.jobId);
+    expect(await sinceOf(market, job)).to.equal(posted + 64);
+  });
+});
+
 describe("asking for a cancellation", () => {
   it("is refused before the acknowledgement window is over, and taken at its last second's end", async () => {
     const { market, client, provider, job } = await loadFixture(openJob);

@@ -54,6 +54,19 @@ describe("slashing", () => {
     expect(await market.registry.burntStake()).to.equal(PAYMENT);
   });
 
+  it("ends an unbonding of which it takes the last unit, so that another can begin", async () => {
+    const { market, client } = await loadFixture(smallMarket);
+    const provider = await market.provider({ stake: MIN });
+    const job = await market.post(client, provider, { maxPayment: MIN });
+    const registry = market.registry.connect(provider.owner);
+    await registry.deactivate();
+    await registry.startUnbonding(1n);
+    await time.increase(DURATION);
+    await slash(market, job, provider.operator);
+    const { stake, unbonding, unbondingAt } = await registry.providerOf(provider.address);
+    expect([stake, unbonding, unbondingAt]).to.deep.equal([0n, 0n, 0n]);
+  });
+
   it("nobody gains by it: the burnt stake can only be swept out of reach, by anyone, once", async () => {
     const { market, provider, stranger, job } = await loadFixture(dueJob);
     await slash(market, job, provider.operator);
