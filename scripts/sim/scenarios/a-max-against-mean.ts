@@ -1,6 +1,18 @@
-import { type Arm, type ArmFigures, armChange, armJson, armTables, reuseTable, runArms, stepTable } from "./arms.ts";
-import { seedValues, type WindowFigures, windowEstimate, worstExcess } from "./arms.ts";
 import { estimateOf } from "../report/estimate.ts";
+import {
+  type Arm,
+  type ArmFigures,
+  armChange,
+  armJson,
+  armTables,
+  reuseTable,
+  runArms,
+  seedValues,
+  stepTable,
+  type WindowFigures,
+  windowEstimate,
+  worstExcess,
+} from "./arms.ts";
 import { comparisonConfig, comparisonPolicies, comparisonRates as rates } from "./comparison.ts";
 import { atLeast, atMost, type Check, type Scenario } from "./scenario.ts";
 

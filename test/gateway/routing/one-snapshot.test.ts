@@ -45,13 +45,19 @@ class RestlessChain {
     this.chain.beforeCall = () => this.pass();
   }
 
+  #next(): number {
+    const next: IteratorResult<number, unknown> = this.#delays.next();
+    return next.done === true ? 0 : next.value;
+  }
+
   get isOver(): boolean {
     return this.#coming.length === 0;
   }
 
   /** Time passes: the next few blocks come. */
-  pass(count = this.#delays.next().value ?? 0): void {
-    for (const { drop, happenings } of this.#coming.splice(0, count)) {
+  pass(count?: number): void {
+    const next: number = count ?? this.#next();
+    for (const { drop, happenings } of this.#coming.splice(0, next)) {
       if (drop > 0) {
         this.chain.drop(drop);
         this.#markets = this.#markets.slice(0, this.chain.length);
