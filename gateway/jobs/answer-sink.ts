@@ -30,6 +30,6 @@ export interface AnswerSink {
   end(): void;
   /** A whole answer of a request that is not streamed. */
   answer(head: AnswerHead, body: Buffer): void;
-  /** The request failed. */
-  fail(error: T4tError): void;
+  /** The request failed. `decision`: why nobody was chosen, or who was asked last. */
+  fail(error: T4tError, decision?: DecisionRecord): void;
 }

@@ -136,6 +136,13 @@ export interface JobDocument {
   readonly outcome: RequestOutcome | null;
   /** JSON answer of a job that was not streamed; jobs API only. */
   readonly result: string | null;
+  /** The selection that found nobody, of a request that ended with it. */
+  readonly decision?: DecisionRecord;
+}
+
+/** Why the provider that was asked last was chosen; of a request that ended because nobody was, why not. */
+export function decisionOf({ decision, attempts }: JobDocument): DecisionRecord | undefined {
+  return decision ?? attempts.at(-1)?.decision;
 }
 
 /** Status of a request as one word, for the API and the journal's column. */

@@ -10,6 +10,7 @@ import {
   type RequestOutcome,
   statusOf,
 } from "./job-document.ts";
+import type { DecisionRecord } from "../routing/decision-record.ts";
 import { JobEvents } from "./job-events.ts";
 
 /** What a record needs of its surroundings. */
@@ -104,6 +105,11 @@ export class JobRecord {
         return rest;
       }),
     });
+  }
+
+  /** A selection found nobody. */
+  decided(decision: DecisionRecord): void {
+    this.#change({ decision });
   }
 
   /** The request is over for its client. Only the first call counts. */

@@ -1,5 +1,5 @@
 import type { Hex } from "viem";
-import { type AttemptDocument, type JobDocument, lockedBy, statusOf } from "./job-document.ts";
+import { type AttemptDocument, decisionOf, type JobDocument, lockedBy, statusOf } from "./job-document.ts";
 
 /** A request and its jobs as `GET /v1/jobs/{id}` shows them. Amounts are decimal strings in the token's smallest unit, times Unix ms. */
 export function jobView(document: JobDocument) {
@@ -23,8 +23,8 @@ export function jobView(document: JobDocument) {
     /** Held in the escrow now by all jobs of this request. */
     locked: String(lockedBy(document)),
     error: errorView(document),
-    /** Why the provider that answered, or was asked last, was chosen. */
-    decision: (delivering ?? document.attempts.at(-1))?.decision ?? null,
+    /** Why the provider that answered, or was asked last, was chosen, or nobody was. */
+    decision: (delivering === undefined ? decisionOf(document) : delivering.decision) ?? null,
     attempts: document.attempts.map(attemptView),
     response: document.result === null ? null : (JSON.parse(document.result) as unknown),
   };

@@ -55,10 +55,14 @@ export function noCandidateError(
   return new T4tError("model_not_found", message, { param: "model" });
 }
 
-/** Outcomes of the line that are errors, as one public error each. */
+/**
+ * Outcomes of the line that are errors, as one public error each.
+ * @param last The newest decision: what the wait was for.
+ */
 export function waitError(
   outcome: Exclude<WaitOutcome<unknown>, { kind: "granted" | "none" | "aborted" }>,
   modelId: string | undefined,
+  last?: Pick<Selection, "excludedCounts" | "policy" | "reason">,
 ): T4tError {
   switch (outcome.kind) {
     case "full":
@@ -73,15 +77,34 @@ export function waitError(
       return drainingError();
     case "timeout":
       return outcome.waitedMs === 0
-        ? new T4tError("server_is_overloaded", `Every provider of ${quoted(modelId)} is at capacity.`, {
+        ? new T4tError("server_is_overloaded", `${standstill(modelId, last, "is", "chooses")} at the moment.`, {
             retryAfterSeconds: 5,
           })
         : new T4tError(
             "capacity_timeout",
-            `Every provider of ${quoted(modelId)} was at capacity for ${Math.round(outcome.waitedMs / 1000)} s.`,
+            `${standstill(modelId, last, "was", "chose")} for ${Math.round(outcome.waitedMs / 1000)} s.`,
             { retryAfterSeconds: 30 },
           );
   }
+}
+
+/** Why nobody was chosen, as the beginning of a sentence that goes on with a time. */
+function standstill(
+  modelId: string | undefined,
+  last: Pick<Selection, "excludedCounts" | "policy" | "reason"> | undefined,
+  be: "is" | "was",
+  choose: "chooses" | "chose",
+): string {
+  const left = last?.excludedCounts ?? {};
+  const isFull = last === undefined || left.at_capacity !== undefined;
+  if (isFull || left.draining !== undefined) {
+    const byPolicy = left.no_statistic ?? left.kv_full ?? left.queue_over_limit;
+    const who = byPolicy === undefined ? "" : " that the routing strategy allows";
+    const what =
+      left.draining === undefined ? "at capacity" : isFull ? "at capacity or shutting down" : "shutting down";
+    return `Every provider of ${quoted(modelId)}${who} ${be} ${what}`;
+  }
+  return `The routing strategy '${last.policy}' ${choose} no provider of ${quoted(modelId)} (${last.reason})`;
 }
 
 export function drainingError(): T4tError {

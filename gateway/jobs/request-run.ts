@@ -12,7 +12,7 @@ import type { AnswerHead, AnswerSink } from "./answer-sink.ts";
 import type { PostOutcome, PostRefusal } from "./escrow-calls.ts";
 import { candidateOf, type EscrowPlan, inputBoundAt, mayExceedContext, outputBoundAt } from "./escrow-plan.ts";
 import { handBack } from "./hand-back.ts";
-import type { PartialObservation } from "./job-document.ts";
+import { decisionOf, type PartialObservation } from "./job-document.ts";
 import { JobPosting, type Posted } from "./job-posting.ts";
 import type { JobRecord } from "./job-record.ts";
 import type { JobRequest } from "./job-request.ts";
@@ -161,7 +161,7 @@ class RequestRun {
         return this.#giveUp(
           outcome.kind === "timeout" && this.#leftMs <= 0
             ? (this.#failure ?? deadlineError())
-            : waitError(outcome, this.#request.completion.modelId),
+            : waitError(outcome, this.#request.completion.modelId, this.#selector.last),
         );
     }
   }
@@ -193,9 +193,13 @@ class RequestRun {
     observer.waited(completion.modelId, outcome.kind, "waitedMs" in outcome ? outcome.waitedMs : 0);
     if (outcome.kind === "granted") {
       observer.decided(this.#request.requestId, outcome.grant.selection, outcome.grant.decision);
-    } else if (this.#selector.last !== undefined) {
-      const { last } = this.#selector;
-      observer.decided(this.#request.requestId, last, decisionRecord(last, statistics));
+    } else {
+      const last = this.#selector.look();
+      if (last === undefined) return outcome;
+      const decision = decisionRecord(last, statistics);
+      observer.decided(this.#request.requestId, last, decision);
+      // There is no job to keep it with.
+      this.#record.decided(decision);
     }
     return outcome;
   }
@@ -459,7 +463,9 @@ class RequestRun {
         }
         if (!result.started) {
           this.#failure = providerFaultError(result.reason, result.timedOut, false);
-          return this.#providerFailed(jobId, candidate.provider, result.reason, result.acknowledged);
+          // One that went as it had announced is not held to be broken: the request may wait until it is back.
+          const hasLeft = !result.acknowledged && this.#context.statistics.isDraining(candidate.provider);
+          return this.#providerFailed(jobId, candidate.provider, result.reason, result.acknowledged, !hasLeft);
         }
         this.#endRejection(this.#rejection?.isOfContext === true ? "caller" : "fault");
         this.#context.observer.attemptFailed(jobId, candidate.provider, result.reason);
@@ -535,11 +541,13 @@ class RequestRun {
         return this.#providerFailed(jobId, provider, refusal.code, false);
       case "busy": {
         lease.end({ outcome: "busy", durationMs });
+        const isDraining = refusal.code === "provider_draining";
         const times = (this.#busyRefusals.get(provider) ?? 0) + 1;
         this.#busyRefusals.set(provider, times);
         // A node that has no place although the chain gave it the job is asked once more later, then left alone.
-        if (times > maxBusyRefusals || refusal.code === "provider_draining") this.#selector.tried.add(provider);
-        statistics.fullAtNode(provider, limits.fullForMs);
+        if (times > maxBusyRefusals) this.#selector.tried.add(provider);
+        if (isDraining) statistics.noteDraining(provider);
+        else statistics.fullAtNode(provider, limits.fullForMs);
         this.#failure = new T4tError("server_is_overloaded", "The provider had no place for the request.", {
           retryAfterSeconds: 5,
         });
@@ -585,7 +593,7 @@ class RequestRun {
   #fail(error: T4tError): Next {
     this.#closeUnposted();
     this.#record.finish({ status: "failed", code: error.code, message: error.message });
-    this.#sink.fail(error);
+    this.#sink.fail(error, decisionOf(this.#record.document));
     return "over";
   }
 

@@ -99,6 +99,11 @@ export class Selector {
     };
   }
 
+  /** The newest decision, made now where another waiter was asked in this one's stead. */
+  look(): Selection | undefined {
+    return this.last ?? this.#select();
+  }
+
   /** Selects, leaving out endpoints that are never called, until none of them is among those that a post would name. */
   #select(): Selection | undefined {
     const { statistics, allowPrivateEndpoints } = this.#sources;

@@ -5,7 +5,7 @@ import type { ProgressEvent, ProgressMode } from "../../protocol/progress.ts";
 import { sseContentType } from "../../protocol/sse.ts";
 import { sendBytes, sendError } from "../http/respond.ts";
 import type { AnswerHead, AnswerSink } from "../jobs/answer-sink.ts";
-import { decisionHeader } from "../routing/decision-record.ts";
+import { decisionHeader, type DecisionRecord } from "../routing/decision-record.ts";
 import { errorFrame, type InertChunk, keepAliveFrame, progressFrame } from "./progress-frames.ts";
 
 /** Options of `StreamSink`. Times in ms. */
@@ -29,11 +29,18 @@ export interface StreamSinkOptions {
 /** What an answer says of who gave it. */
 function headersOf(head: AnswerHead, debug: boolean): Record<string, string> {
   return {
-    "x-t4t-job-id": head.jobId,
+    ...failureHeaders(head.jobId, head.decision, debug),
     "x-t4t-provider": head.provider,
     // Model ids may hold any character; header values may not.
     "x-t4t-model": encodeURI(head.modelId),
-    ...(debug && head.decision !== undefined ? { "x-t4t-decision": decisionHeader(head.decision) } : {}),
+  };
+}
+
+/** What is said of a request also when nobody answers it. */
+function failureHeaders(jobId: string, decision: DecisionRecord | undefined, debug: boolean): Record<string, string> {
+  return {
+    "x-t4t-job-id": jobId,
+    ...(debug && decision !== undefined ? { "x-t4t-decision": decisionHeader(decision) } : {}),
   };
 }
 
@@ -129,14 +136,14 @@ export class StreamSink implements AnswerSink {
     this.end();
   }
 
-  fail(error: T4tError): void {
+  fail(error: T4tError, decision?: DecisionRecord): void {
     if (this.#over) return;
     if (this.#committed) {
       this.#stop();
       this.#response.end(errorFrame(error));
     } else {
       this.#stop();
-      sendError(this.#response, error, { "x-t4t-job-id": this.#options.jobId });
+      sendError(this.#response, error, failureHeaders(this.#options.jobId, decision, this.#options.debug));
     }
   }
 
@@ -224,7 +231,7 @@ export class JsonSink implements AnswerSink {
     sendBytes(this.#response, 200, body, "application/json", headersOf(head, this.#debug));
   }
 
-  fail(error: T4tError): void {
-    sendError(this.#response, error, { "x-t4t-job-id": this.#jobId });
+  fail(error: T4tError, decision?: DecisionRecord): void {
+    sendError(this.#response, error, failureHeaders(this.#jobId, decision, this.#debug));
   }
 }

@@ -37,7 +37,9 @@ export function select(
   const input = { published, request, policy, statistics, nowMs, random };
   const selection = selectAmong(input, false);
   // Providers that fail most requests are better than none, but not better than a short wait for a good one.
-  const isLeftToSuspects = selection.verdict === "none" && selection.excludedCounts.suspect !== undefined;
+  const { suspect, draining } = selection.excludedCounts;
+  const isNobodyNear = selection.verdict === "none" || (draining !== undefined && selection.busyCount === 0);
+  const isLeftToSuspects = isNobodyNear && selection.verdict !== "ready" && suspect !== undefined;
   return isLeftToSuspects ? selectAmong(input, true) : selection;
 }
 
@@ -72,7 +74,8 @@ function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
     // Who was left out matters most to a request that waits or fails.
     listed: ready ? 8 : maxListed,
   });
-  const busy = left.busyCount > 0 || ranking.wait;
+  // A provider that shuts down may be starting anew, and its place is taken until then: it is waited for as a full one is.
+  const busy = left.busyCount > 0 || ranking.wait || left.excludedCounts.draining !== undefined;
   return {
     verdict: ready ? "ready" : busy ? "busy" : "none",
     ranked: ranking.ranked.length > maxListed ? ranking.ranked.slice(0, maxListed) : ranking.ranked,

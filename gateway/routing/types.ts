@@ -79,6 +79,8 @@ export interface LiveStatistics {
    * block that the index has not reached. Absent: nothing is known beside the index.
    */
   knownFull?(provider: Address): boolean;
+  /** Whether the provider has said that it shuts down. Absent: none has. */
+  isDraining?(provider: Address): boolean;
   /** Decayed outcomes of one provider and model. */
   measured(provider: Address, modelId: string): MeasuredStatistics | undefined;
   /** False when no failure of the provider is remembered: spares a look at its outcomes. Absent: any may have failed. */
@@ -128,6 +130,8 @@ export type ExclusionReason =
   | "context_too_small"
   | "already_tried"
   | "at_capacity"
+  /** Shuts down by its own word: back when it says so, or has registered or come to life anew. */
+  | "draining"
   | "not_manual_provider"
   | "no_statistic"
   | "kv_full"

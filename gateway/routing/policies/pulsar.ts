@@ -1,5 +1,4 @@
-import type { PulsarRanking } from "../pulsar/pulsar-ranker.ts";
-import { PulsarRanker, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
+import { PulsarRanker, type PulsarRanking, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
 import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-walk.ts";
 import { unmeasuredCandidate } from "../pulsar/unmeasured.ts";
 import type { HashRing } from "../ring/hash-ring.ts";

@@ -145,6 +145,7 @@ export class FreePool implements CandidatePool {
     const { provider, modelId, maxConcurrentJobs, openJobs } = candidate;
     if (this.#request.tried.size > 0 && this.#request.tried.has(provider)) return "already_tried";
     if (this.#statistics.endpointRefused?.(provider) === true) return "endpoint_refused";
+    if (this.#statistics.isDraining?.(provider) === true) return "draining";
     if (this.#statistics.knownFull?.(provider) === true) return "at_capacity";
     if (maxConcurrentJobs !== 0 && openJobs + this.#statistics.unconfirmedPosts(provider) >= maxConcurrentJobs) {
       return "at_capacity";

@@ -5,6 +5,7 @@ import type { ProviderStatus } from "../../../protocol/status.ts";
 import type { LiveStatistics, MeasuredStatistics, ReportedStatistics, WeightStatistic } from "../types.ts";
 import { DecayedMean } from "./decayed.ts";
 import { Loads, type LoadTicket } from "./loads.ts";
+import { Draining } from "./draining.ts";
 import { defaultHalfLives, type OutcomeHalfLives, Outcomes, type StreamEnd } from "./outcomes.ts";
 import { PendingInput } from "./pending-input.ts";
 import { type PostHandle, Posts } from "./posts.ts";
@@ -48,6 +49,7 @@ export class RoutingStatistics implements LiveStatistics {
   readonly #outcomes = new Map<Address, Map<string, Outcomes>>();
   readonly #roundTrips = new Map<Address, DecayedMean>();
   readonly #refused = new Set<Address>();
+  readonly #draining = new Draining();
   /** Providers of which a failure is remembered. */
   readonly #failed = new Set<Address>();
   #leases = 0;
@@ -106,14 +108,22 @@ export class RoutingStatistics implements LiveStatistics {
   }
 
   /** Call with every snapshot that the index publishes: settles mined posts, and forgets streams of former registrations. */
-  indexed(snapshot: Pick<RegistrySnapshot, "blockNumber" | "provider">): void {
+  indexed(snapshot: Pick<RegistrySnapshot, "blockNumber" | "blockTimestamp" | "provider">): void {
     this.#posts.indexed(snapshot.blockNumber);
+    this.#draining.indexed(snapshot);
     this.#loads.retain((provider) => snapshot.provider(provider)?.generation);
   }
 
   /** Takes a status whose signature was checked. */
   report(provider: Address, status: ProviderStatus): void {
     this.#reported.put(provider, status, this.#clock.monotonic());
+    if (status.draining) this.#draining.add(provider);
+    else this.#draining.delete(provider);
+  }
+
+  /** A provider refused a job because it shuts down. */
+  noteDraining(provider: Address): void {
+    this.#draining.add(provider);
   }
 
   /** Forgets the status of a provider that is not followed any more. */
@@ -166,6 +176,10 @@ export class RoutingStatistics implements LiveStatistics {
 
   knownFull(provider: Address): boolean {
     return this.#posts.isKnownFull(provider);
+  }
+
+  isDraining(provider: Address): boolean {
+    return this.#draining.size > 0 && this.#draining.has(provider);
   }
 
   measured(provider: Address, modelId: string): MeasuredStatistics | undefined {

@@ -221,6 +221,55 @@ describe("a request", () => {
       );
     });
 
+    it("goes to another provider when one shuts down, whom no later request is given", async () => {
+      let asked = 0;
+      const leaving: ProviderScript = () => {
+        asked += 1;
+        return errorAnswer(503, "provider_draining");
+      };
+      place = await startTestGateway({ providers: [leaving, goodAnswer] });
+      expect((await chat(plain)).status).to.equal(200);
+      expect((await chat(plain)).status).to.equal(200);
+      expect(asked, "each job for it costs two transactions").to.equal(1);
+    });
+
+    it("waits in line for the only provider while that starts anew, instead of failing with it", async () => {
+      let asked = 0;
+      const restarting: ProviderScript = (job) => {
+        asked += 1;
+        return asked === 1 ? errorAnswer(503, "provider_draining") : goodAnswer(job);
+      };
+      place = await startTestGateway({ providers: [restarting], settings: { waitLimitMs: 30_000 } });
+      const { chain } = place;
+      const response = chat(plain);
+      const address = place.providers[0]?.address ?? "0x";
+      const waiting = async (): Promise<boolean> =>
+        /^t4t_gateway_queue_size\S* 1$/m.test(await (await fetch(`${place.url}/metrics`)).text());
+      await until("the request waits", waiting);
+      expect(asked).to.equal(1);
+      const record = chain.provider(address);
+      chain.setProvider({ ...record, generation: record.generation + 1 });
+      chain.publish();
+      expect((await response).status).to.equal(200);
+    });
+
+    it("that waited in vain for a provider that shuts down is told so, with the decision where it was asked for", async () => {
+      place = await startTestGateway({
+        providers: [() => errorAnswer(503, "provider_draining")],
+        settings: { waitLimitMs: 150 },
+      });
+      const response = await chat(plain, { "x-t4t-debug": "true" });
+      expect(response.status).to.equal(503);
+      expect((await errorOf(response)).message).to.match(/^Every provider of .* was shutting down for 0 s\.$/);
+      const decision = JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as {
+        verdict: string;
+        excludedCounts: object;
+      };
+      expect(decision).to.deep.include({ verdict: "busy", excludedCounts: { draining: 1 } });
+      const job = await fetch(`${place.url}/v1/jobs/${response.headers.get("x-t4t-job-id") ?? ""}`);
+      expect(((await job.json()) as { decision: unknown }).decision).to.deep.equal(decision);
+    });
+
     it("is told of the refusal of the request itself, cleaned, once a second provider says the same", async () => {
       const refusal = jsonAnswer(400, {
         error: {

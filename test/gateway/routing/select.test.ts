@@ -43,6 +43,16 @@ describe("select", () => {
     expect(selection.excluded).to.deep.include({ provider: a, reason: "at_capacity" });
   });
 
+  it("passes over a provider that shuts down, and lets a request wait for it only when nobody else is there", () => {
+    const statistics = new ScriptedStatistics();
+    statistics.draining.add(a);
+    const both = selectFrom([{ address: a }, { address: b }], { statistics });
+    expect(ranked(both)).to.deep.equal([b]);
+    expect(both.excluded).to.deep.include({ provider: a, reason: "draining" });
+    const alone = selectFrom([{ address: a }], { statistics });
+    expect([alone.verdict, alone.excludedCounts]).to.deep.equal(["busy", { draining: 1 }]);
+  });
+
   it("falls back to the cheapest that is not busy", () => {
     const selection = selectFrom([
       { address: a, models: priced(1n), maxConcurrentJobs: 1, openJobs: 1 },

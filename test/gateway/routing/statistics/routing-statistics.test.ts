@@ -135,6 +135,47 @@ describe("pending input", () => {
   });
 });
 
+describe("a provider that shuts down", () => {
+  const draining = (issuedAt: number): ProviderStatus => ({ ...statusOf([]), issuedAt, draining: true });
+  const record = { address: a, generation: 1, lastSeen: 900 };
+
+  function marked() {
+    const { statistics } = setup();
+    statistics.report(a, draining(1));
+    statistics.indexed(snapshotOf([providerRecord(record)], { blockTimestamp: 1000 }));
+    expect([statistics.isDraining(a), statistics.isDraining(b)]).to.deep.equal([true, false]);
+    return (change: object, blockTimestamp: number): boolean => {
+      statistics.indexed(snapshotOf([providerRecord({ ...record, ...change })], { blockTimestamp }));
+      return statistics.isDraining(a);
+    };
+  }
+
+  it("is known by its status until a newer one says otherwise, and by its refusal of a job", () => {
+    const { statistics } = setup();
+    statistics.report(a, draining(1));
+    expect(statistics.isDraining(a)).to.equal(true);
+    statistics.report(a, { ...draining(2), draining: false });
+    expect(statistics.isDraining(a)).to.equal(false);
+    statistics.noteDraining(a);
+    expect(statistics.isDraining(a)).to.equal(true);
+    statistics.report(a, { ...draining(3), draining: false });
+    expect(statistics.isDraining(a)).to.equal(false);
+  });
+
+  it("stays so when its last status is stale: it may have stopped since", () => {
+    const { clock, statistics } = setup();
+    statistics.report(a, draining(1));
+    clock.advance(60_000);
+    expect(statistics.isDraining(a)).to.equal(true);
+  });
+
+  it("stays so while it settles its last jobs, and is back with a registration, an endpoint or a later heartbeat of its own", () => {
+    expect(marked()({ lastSeen: 1200 }, 1200), "settling shows life, too").to.equal(true);
+    expect(marked()({ lastSeen: 1301 }, 1301)).to.equal(false);
+    expect(marked()({ generation: 2 }, 1001)).to.equal(false);
+  });
+});
+
 describe("unconfirmed posts", () => {
   it("count until the index has reached the block of the post, so that a slot is neither lost nor counted twice", () => {
     const { statistics } = setup();
@@ -142,16 +183,16 @@ describe("unconfirmed posts", () => {
     expect(statistics.unconfirmedPosts(a)).to.equal(1);
     post.mined(b, 7);
     expect([statistics.unconfirmedPosts(a), statistics.unconfirmedPosts(b)]).to.deep.equal([0, 1]);
-    statistics.indexed({ blockNumber: 6, provider: () => undefined });
+    statistics.indexed({ blockNumber: 6, blockTimestamp: 1000, provider: () => undefined });
     expect(statistics.unconfirmedPosts(b)).to.equal(1);
-    statistics.indexed({ blockNumber: 7, provider: () => undefined });
+    statistics.indexed({ blockNumber: 7, blockTimestamp: 1000, provider: () => undefined });
     expect(statistics.unconfirmedPosts(b)).to.equal(0);
   });
 
   it("do not count when the index was faster than the receipt", () => {
     const { statistics } = setup();
     const post = statistics.openPost(a);
-    statistics.indexed({ blockNumber: 9, provider: () => undefined });
+    statistics.indexed({ blockNumber: 9, blockTimestamp: 1000, provider: () => undefined });
     post.mined(a, 8);
     expect(statistics.unconfirmedPosts(a)).to.equal(0);
   });

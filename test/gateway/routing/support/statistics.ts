@@ -9,6 +9,7 @@ export class ScriptedStatistics implements LiveStatistics {
   readonly reportedOf = new Map<Address, ReportedStatistics>();
   readonly roundTripOf = new Map<Address, number>();
   readonly refused = new Set<Address>();
+  readonly draining = new Set<Address>();
 
   inFlight(provider: Address): number {
     return this.inFlightOf.get(provider) ?? 0;
@@ -28,6 +29,10 @@ export class ScriptedStatistics implements LiveStatistics {
 
   roundTripMs(provider: Address): number {
     return this.roundTripOf.get(provider) ?? 0;
+  }
+
+  isDraining(provider: Address): boolean {
+    return this.draining.has(provider);
   }
 
   endpointRefused(provider: Address): boolean {
