@@ -7,7 +7,8 @@ import hre from "hardhat";
  * the real ones).
  */
 export const { ethers, ignition, networkHelpers } = await hre.network.create({
-  override: { allowUnlimitedContractSize: true },
+  // A market hands out accounts, and its fixture is shared by many tests.
+  override: { allowUnlimitedContractSize: true, accounts: { count: 200 } },
 });
 export const { time } = networkHelpers;
 
