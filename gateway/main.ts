@@ -1,15 +1,23 @@
 import { DeploymentFileError } from "../chain/deployment.ts";
 import { systemClock } from "../chain/system-clock.ts";
-import { SettingsError } from "../protocol/settings.ts";
+import { SettingsError, settingsHelp } from "../protocol/settings.ts";
 import { onStopSignals } from "../protocol/stop-signals.ts";
 import { WrongChainError } from "../chain/verify.ts";
 import { describeError, openLogger } from "./ops/log.ts";
 import { PolicyFileError } from "./routing/policy-file.ts";
-import { readGatewaySettings } from "./settings.ts";
+import { gatewaySettingsShape, readGatewaySettings } from "./settings.ts";
 import { startGateway } from "./start.ts";
+
+const help = `npm run gateway reads everything from these environment variables (name, default, value); docs/settings.md says what each means.
+
+${settingsHelp(gatewaySettingsShape)}`;
 
 /** `npm run gateway`: a gateway in a process of its own, until SIGTERM or SIGINT. */
 async function main(): Promise<void> {
+  if (process.argv.slice(2).some((argument) => argument === "--help" || argument === "-h")) {
+    process.stdout.write(`${help}\n`);
+    return;
+  }
   const settings = await readGatewaySettings(process.env);
   const logger = openLogger(settings.logLevel);
   const gateway = await startGateway(settings, { logger, onFatal: () => process.exit(1) });

@@ -22,7 +22,7 @@ export interface SettingFault {
 export interface ReadSettingsOptions<S extends SettingsShape> {
   /** Variables of sibling programs, which may share an environment file with this one: neither read nor refused. */
   readonly alsoKnown?: Iterable<string>;
-  /** Rules over several variables; called only when each alone is right. */
+  /** Rules over several variables; one that is wrong by itself is passed as if unset, which for a required one is undefined. */
   readonly check?: (settings: Settings<S>) => Iterable<SettingFault>;
 }
 
@@ -56,7 +56,11 @@ export function readSettings<const S extends SettingsShape>(
     const given = text === undefined || text === "" ? undefined : text;
     const parsed = schema.safeParse(given);
     if (parsed.success) values[variable] = parsed.data;
-    else faults.push({ variable, message: faultMessage(given, parsed.error) });
+    else {
+      faults.push({ variable, message: faultMessage(given, parsed.error) });
+      // The rules below read it as one that is not set.
+      values[variable] = schema.safeParse(undefined).data;
+    }
   }
   const known = new Set([...Object.keys(shape), ...(options.alsoKnown ?? [])]);
   for (const variable of Object.keys(environment).toSorted()) {
@@ -64,9 +68,42 @@ export function readSettings<const S extends SettingsShape>(
     faults.push({ variable, message: unknownMessage(variable, known) });
   }
   const settings = Object.freeze(values) as Settings<S>;
-  if (faults.length === 0 && options.check !== undefined) faults.push(...options.check(settings));
+  if (options.check !== undefined) faults.push(...unexplained([...options.check(settings)], faults));
   if (faults.length > 0) throw new SettingsError(faults);
   return settings;
+}
+
+/** The variables of a shape for `--help`, one a line: name, default or `required`, and what a value must be. */
+export function settingsHelp(shape: SettingsShape): string {
+  const rows = Object.entries<z.ZodType>(shape).map(([variable, schema]) => {
+    const unset = schema.safeParse(undefined);
+    const fallback = unset.success ? shown(unset.data) : "required";
+    // No kind takes an empty text, and each says then what it takes.
+    const rule = schema.safeParse("").error?.issues[0]?.message ?? "";
+    return [variable, fallback, rule.replace(/^must be /, "")] as const;
+  });
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows
+    .map(
+      ([variable, fallback, rule]) =>
+        `  ${variable.padEnd(widths[0] ?? 0)}  ${fallback.padEnd(widths[1] ?? 0)}  ${rule}`,
+    )
+    .join("\n");
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ||
+    typeof value === "number" ||
+    typeof value === "boolean" ||
+    typeof value === "bigint"
+    ? String(value)
+    : "";
+}
+
+/** What rules found, without what only follows from a variable that is wrong by itself: such a fault is about it or names it. */
+function unexplained(found: readonly SettingFault[], alone: readonly SettingFault[]): readonly SettingFault[] {
+  const wrong = alone.map(({ variable }) => new RegExp(`\\b${variable}\\b`));
+  return found.filter(({ variable, message }) => !wrong.some((name) => name.test(`${variable} ${message}`)));
 }
 
 function faultMessage(given: string | undefined, error: z.ZodError): string {

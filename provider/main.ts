@@ -1,15 +1,23 @@
 import { pino } from "pino";
 import { DeploymentFileError } from "../chain/deployment.ts";
 import { systemClock } from "../chain/system-clock.ts";
-import { SettingsError } from "../protocol/settings.ts";
+import { SettingsError, settingsHelp } from "../protocol/settings.ts";
 import { onStopSignals } from "../protocol/stop-signals.ts";
 import { describe } from "./node/log.ts";
 import { EndpointsFileError } from "./settings/endpoints-file.ts";
-import { readProviderSettings } from "./settings/provider-settings.ts";
+import { providerSettingsShape, readProviderSettings } from "./settings/provider-settings.ts";
 import { startProvider } from "./start.ts";
+
+const help = `npm run provider reads everything from these environment variables (name, default, value); docs/settings.md says what each means.
+
+${settingsHelp(providerSettingsShape)}`;
 
 /** `npm run provider`: a provider node in a process of its own, until SIGTERM or SIGINT. SIGHUP reads the endpoints file again. */
 async function main(): Promise<void> {
+  if (process.argv.slice(2).some((argument) => argument === "--help" || argument === "-h")) {
+    process.stdout.write(`${help}\n`);
+    return;
+  }
   const settings = await readProviderSettings(process.env);
   const logger = pino({ level: settings.logLevel }, pino.destination({ fd: 2, sync: true }));
   const provider = await startProvider(settings, { logger, onFatal: () => process.exit(1) });

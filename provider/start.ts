@@ -31,7 +31,7 @@ export interface RunningProvider {
   readonly endpoint: string;
   /** Why requests are not served now; undefined when they are. */
   notReady(): string | undefined;
-  /** Reads the endpoints file again. */
+  /** Reads the endpoints file again, and looks anew at what the chain lacks. */
   reload(): Promise<void>;
   /** Drains, settles and stops. */
   close(): Promise<void>;

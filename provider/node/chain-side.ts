@@ -40,6 +40,8 @@ export interface ChainSideOptions {
   readonly wanted: () => Pick<WantedPublication, "endpoint" | "maxConcurrentJobs" | "offerings">;
   readonly isHealthy: () => boolean;
   readonly isDraining: () => boolean;
+  /** Called when the node's publication, or what stands in its way, may have changed. */
+  readonly onPublication: () => void;
   readonly crashPoint?: (point: string, key: string) => void;
 }
 
@@ -114,7 +116,8 @@ export class ChainSide {
       clock,
       intervalMs: heartbeatInterval(settings.heartbeatIntervalMs, rules.timeToLive),
       aheadMs: () => this.aheadMs(),
-      isHealthy: options.isHealthy,
+      // A provider that no job can be given to must not look alive.
+      isHealthy: () => options.isHealthy() && this.#published?.noStake === undefined,
       onBeat: () => metrics.published("heartbeat"),
       onError: (error) => log.fault("heartbeat", error),
     });
@@ -270,10 +273,10 @@ export class ChainSide {
     return this.#queue.pending;
   }
 
-  /** Why gateways cannot find the provider on chain; undefined when they can. */
+  /** Why gateways cannot find the provider on chain or cannot give it a job; undefined when they can. */
   get unpublished(): string | undefined {
     if (this.#published === undefined) return this.#publicationError ?? "nothing is published yet";
-    return this.#published.provider.active ? undefined : "the provider is deactivated on chain";
+    return this.#published.provider.active ? this.#published.noStake : "the provider is deactivated on chain";
   }
 
   /** Prices of one of our own offering records. */
@@ -320,11 +323,15 @@ export class ChainSide {
   }
 
   #onPublished(published: Published): void {
-    const { log, metrics } = this.#options;
+    const { log, metrics, onPublication } = this.#options;
+    const before = this.#published;
     this.#published = published;
     this.#publicationError = undefined;
-    for (const warning of published.warnings) log.warn(warning, {});
+    for (const warning of published.warnings) if (before?.warnings.includes(warning) !== true) log.warn(warning, {});
     for (const kind of published.transactions) metrics.published(kind);
+    onPublication();
+    // A look that found nothing to do while something is waited for is no news.
+    if (before !== undefined && before.warnings.length > 0 && published.transactions.length === 0) return;
     log.info("published", {
       provider: this.owner,
       maxConcurrentJobs: published.provider.maxConcurrentJobs,
@@ -336,6 +343,7 @@ export class ChainSide {
   #onPublicationError(error: unknown): void {
     this.#publicationError = error instanceof Error ? error.message : String(error);
     this.#options.log.fault("publication", error);
+    this.#options.onPublication();
   }
 
   #scheduleReconcile(): void {

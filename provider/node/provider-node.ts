@@ -82,6 +82,8 @@ export class ProviderNode {
   #services: Services | undefined;
   #startError: string | undefined;
   #journalFault: string | undefined;
+  /** What the log last said of readiness: the reason against it, "" for ready. */
+  #loggedReadiness: string | undefined;
   #cancelBringUp: () => void = () => undefined;
   #bringUpFailures = 0;
   #isDraining = false;
@@ -172,9 +174,10 @@ export class ProviderNode {
     this.#parts.onFatal?.(error);
   }
 
-  /** Reads the endpoints file again. */
+  /** Reads the endpoints file again, and looks anew at what the chain lacks. */
   async reload(): Promise<void> {
     await this.#endpoints?.reload();
+    await this.#services?.side.publish();
   }
 
   /**
@@ -248,7 +251,7 @@ export class ProviderNode {
       }
       this.#services = this.#serve(side);
       this.#startError = undefined;
-      log.info("ready to serve", { provider: side.owner, url: this.url, endpoint: this.#endpoint });
+      this.#logReadiness();
     } catch (error) {
       await side?.close();
       if (isFirst && error instanceof WrongChainError) throw error;
@@ -281,6 +284,7 @@ export class ProviderNode {
       }),
       isHealthy: () => this.#isHealthy(),
       isDraining: () => this.#isDraining,
+      onPublication: () => this.#logReadiness(),
       ...(crashPoint === undefined ? {} : { crashPoint }),
     });
   }
@@ -422,6 +426,19 @@ export class ProviderNode {
 
   #changed(): void {
     this.#services?.status.changed();
+    this.#logReadiness();
+  }
+
+  /** Says that the node is ready, or why not, whenever that has changed since it was first brought up. */
+  #logReadiness(): void {
+    const side = this.#services?.side;
+    if (side === undefined || this.#isDraining) return;
+    const reason = this.notReady() ?? "";
+    if (reason === this.#loggedReadiness) return;
+    this.#loggedReadiness = reason;
+    const fields = { provider: side.owner, url: this.url, endpoint: this.#endpoint };
+    if (reason === "") this.#log.info("ready to serve", fields);
+    else this.#log.warn("started, but not ready to serve", { ...fields, reason });
   }
 
   async #onEndpoints(): Promise<void> {

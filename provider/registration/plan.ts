@@ -46,8 +46,10 @@ export type PublicationStep =
 /** Steps to take, and what stands in the way of serving. */
 export interface PublicationPlan {
   readonly steps: readonly PublicationStep[];
-  /** For the log. */
+  /** What others must change on chain or in the wallet before the node has all that it wants. */
   readonly warnings: readonly string[];
+  /** Why no job can be taken once the steps are done, for want of stake; undefined when one can. */
+  readonly noStake: string | undefined;
   /** Why the provider cannot be published now; steps is empty then. */
   readonly obstacle: string | undefined;
 }
@@ -62,33 +64,37 @@ export function planPublication(found: FoundPublication, wanted: WantedPublicati
   const { provider, rules } = found;
   const steps: PublicationStep[] = [];
   const warnings: string[] = [];
+  let stakeAfter: bigint;
   if (provider === undefined) {
     if (!isOwner) return stopped("the owner is not registered; it must register with this node's key as operator");
     const stake = wanted.stake > rules.minStake ? wanted.stake : rules.minStake;
     if (found.balance < stake)
-      return stopped(`the wallet holds ${found.balance} of the ${stake} wei of stake to register with`);
+      return stopped(`the wallet holds ${found.balance} of the ${stake} ${units} of stake to register with`);
     if (found.allowance < stake) steps.push({ kind: "approve", amount: stake });
     const { operator, payout, endpoint } = wanted;
     steps.push({ kind: "register", operator, payout, endpoint, stake });
-    if (stake === 0n && rules.collateralBps > 0) warnings.push(noStake);
+    stakeAfter = stake;
   } else {
-    if (provider.stake < wanted.stake) {
+    stakeAfter = provider.stake;
+    // Who has deactivated the provider may be about to take its stake out: none is added until it comes back.
+    if (provider.stake < wanted.stake && (provider.active || wanted.reactivate)) {
       const missing = wanted.stake - provider.stake;
       if (!isOwner) warnings.push("T4T_STAKE is above the stake on chain, which only the owner can raise");
       else if (found.balance < missing) {
-        warnings.push(`the wallet holds ${found.balance} of the ${missing} wei missing to T4T_STAKE`);
+        warnings.push(`the wallet holds ${found.balance} of the ${missing} ${units} missing to T4T_STAKE`);
       } else {
         if (found.allowance < missing) steps.push({ kind: "approve", amount: missing });
         steps.push({ kind: "addStake", amount: missing });
+        stakeAfter = wanted.stake;
       }
-    } else if (provider.stake === 0n && rules.collateralBps > 0) {
-      warnings.push(noStake);
     }
     if (!provider.active) {
       if (isOwner && wanted.reactivate) steps.push({ kind: "reactivate" });
       else warnings.push("the provider is deactivated on chain; set T4T_REACTIVATE=true to come back");
     }
   }
+  const noStake = stakeAfter === 0n && rules.collateralBps > 0 ? stakeMissing(wanted.stake, isOwner) : undefined;
+  if (noStake !== undefined) warnings.push(noStake);
   if ((provider?.maxConcurrentJobs ?? 0) !== wanted.maxConcurrentJobs) {
     steps.push({ kind: "setMaxConcurrentJobs", maxConcurrentJobs: wanted.maxConcurrentJobs });
   }
@@ -101,13 +107,23 @@ export function planPublication(found: FoundPublication, wanted: WantedPublicati
   for (const offering of wanted.offerings.values()) {
     if (!isPublished(offering, found.offerings.get(offering.model))) steps.push({ kind: "setOffering", offering });
   }
-  return { steps, warnings, obstacle: undefined };
+  return { steps, warnings, noStake, obstacle: undefined };
 }
 
-const noStake = "the provider has no stake, but every job holds some: it will get no jobs until T4T_STAKE is set";
+const units = "smallest units of the payment token";
+
+function stakeMissing(wanted: bigint, isOwner: boolean): string {
+  const cure =
+    wanted === 0n
+      ? "T4T_STAKE is set"
+      : isOwner
+        ? "the wallet holds what T4T_STAKE asks for"
+        : "the owner has added some";
+  return `the provider has no stake, but every job holds some: it gets no jobs until ${cure}`;
+}
 
 function stopped(obstacle: string): PublicationPlan {
-  return { steps: [], warnings: [], obstacle };
+  return { steps: [], warnings: [], noStake: undefined, obstacle };
 }
 
 function isPublished(wanted: OfferingConfig, published: PublishedOffering | undefined): boolean {

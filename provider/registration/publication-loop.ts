@@ -15,8 +15,10 @@ export interface PublicationLoopOptions {
 }
 
 const backoff = { baseMs: 500, maxMs: 30_000 };
+/** Until the next look while others have something to change: tokens for the stake may come, or the owner may act. */
+const lookMs = 15_000;
 
-/** Publishes until the chain says what the node wants, and again whenever that changes. */
+/** Publishes until the chain says what the node wants and nothing is missing, and again whenever that changes. */
 export class PublicationLoop {
   readonly #options: PublicationLoopOptions;
   #running: Promise<void> | undefined;
@@ -61,19 +63,26 @@ export class PublicationLoop {
   }
 
   async #attempt(): Promise<void> {
-    const { publisher, wanted, clock, random, onPublished, onError } = this.#options;
+    const { publisher, wanted, random, onPublished, onError } = this.#options;
     try {
       const published = await publisher.publish(wanted());
       this.#failures = 0;
       onPublished(published);
+      if (published.warnings.length > 0) this.#scheduleAgain(lookMs);
     } catch (error) {
       if (this.#stopped) return;
       onError(error);
       const delay = backoffDelay(this.#failures, backoff, random);
       this.#failures += 1;
-      this.#cancelRetry = clock.after(delay, () => {
-        void this.request();
-      });
+      this.#scheduleAgain(delay);
     }
+  }
+
+  #scheduleAgain(delayMs: number): void {
+    if (this.#stopped) return;
+    this.#cancelRetry();
+    this.#cancelRetry = this.#options.clock.after(delayMs, () => {
+      void this.request();
+    });
   }
 }

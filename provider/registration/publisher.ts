@@ -16,7 +16,10 @@ export interface Published {
   readonly offerings: ReadonlyMap<string, PublishedOffering>;
   /** Kinds of the transactions that it took, in order. */
   readonly transactions: readonly string[];
+  /** What others must change before the node has all that it wants. */
   readonly warnings: readonly string[];
+  /** Why no job can be taken for want of stake; undefined when one can. */
+  readonly noStake: string | undefined;
 }
 
 /** Options of `Publisher`. */
@@ -103,6 +106,7 @@ export class Publisher {
       offerings: now.offerings,
       transactions: plan.steps.map((step) => step.kind),
       warnings: plan.warnings,
+      noStake: plan.noStake,
     };
   }
 

@@ -13,7 +13,7 @@ import {
   privateKeySetting,
   urlSetting,
 } from "../../protocol/setting-kinds.ts";
-import { readSettings, type SettingFault, SettingsError } from "../../protocol/settings.ts";
+import { readSettings, type SettingFault, SettingsError, settingsHelp } from "../../protocol/settings.ts";
 
 const shape = {
   T4T_JOBS: integerSetting({ min: 0, max: 4_294_967_295 }).default(2),
@@ -104,11 +104,28 @@ describe("readSettings", () => {
     );
   });
 
-  it("checks rules over several variables once each alone is right", () => {
-    expect(faultsOf(() => readSettings(shape, { T4T_URL: url }, { check: needsKey }))).to.have.length(1);
-    expect(
-      faultsOf(() => readSettings(shape, { T4T_URL: "x" }, { check: needsKey })).map((fault) => fault.variable),
-    ).to.deep.equal(["T4T_URL"]);
+  it("checks rules over several variables together with each alone, so that no fault waits for the next start", () => {
+    const named = (environment: Record<string, string>) =>
+      faultsOf(() => readSettings(shape, environment, { check: needsKey })).map(({ variable }) => variable);
+    expect(named({ T4T_URL: url })).to.deep.equal(["T4T_KEY"]);
+    expect(named({ T4T_URL: "x" })).to.deep.equal(["T4T_URL", "T4T_KEY"]);
+    expect(named({})).to.deep.equal(["T4T_URL", "T4T_KEY"]);
+  });
+
+  it("tells no rule's fault that only follows from a variable that is wrong by itself", () => {
+    const check = (settings: { readonly T4T_KEY: string | undefined; readonly T4T_JOBS: number }): SettingFault[] => {
+      expect(settings.T4T_JOBS, "its default").to.equal(2);
+      return settings.T4T_KEY === undefined ? [fault, { variable: "T4T_MODE", message: "needs T4T_KEY" }] : [];
+    };
+    const faults = faultsOf(() => readSettings(shape, { T4T_URL: url, T4T_KEY: "x", T4T_JOBS: "many" }, { check }));
+    expect(faults.map(({ variable }) => variable)).to.deep.equal(["T4T_JOBS", "T4T_KEY"]);
+  });
+
+  it("lists a program's variables with default and rule, for those who start it without any", () => {
+    const lines = settingsHelp(shape).split("\n");
+    expect(lines).to.have.length(Object.keys(shape).length);
+    expect(lines.find((line) => line.includes("T4T_RATIO"))).to.match(/^ {2}T4T_RATIO +0\.2 +a number from 0 to 10$/);
+    expect(lines.find((line) => line.includes("T4T_URL"))).to.match(/ required +a URL/);
   });
 
   it("works with any zod schema", () => {

@@ -92,7 +92,7 @@ describe("planPublication", () => {
   it("with an operator's key does what an operator may, and warns of the rest", () => {
     const plan = planPublication(
       { ...same, provider: { ...provider, active: false } },
-      { ...wanted, stake: 500n, maxConcurrentJobs: 9 },
+      { ...wanted, stake: 500n, maxConcurrentJobs: 9, reactivate: true },
       false,
     );
     expect(plan.steps.map((step) => step.kind)).to.deep.equal(["setMaxConcurrentJobs"]);
@@ -105,11 +105,26 @@ describe("planPublication", () => {
     expect(kinds(away, { reactivate: true })).to.deep.equal(["reactivate"]);
   });
 
-  it("warns that a provider without stake gets no jobs where jobs hold stake", () => {
+  it("says that no job can be taken without stake where jobs hold stake, also while the wallet lacks it", () => {
     const bare = { ...same, provider: { ...provider, stake: 0n } };
-    expect(planPublication(bare, { ...wanted, stake: 0n }, true).warnings).to.have.length(1);
-    const free = { ...bare, rules: { ...rules, collateralBps: 0 } };
-    expect(planPublication(free, { ...wanted, stake: 0n }, true).warnings).to.have.length(0);
+    const unset = planPublication(bare, { ...wanted, stake: 0n }, true);
+    expect(unset.noStake).to.include("until T4T_STAKE is set");
+    expect(unset.warnings).to.deep.equal([unset.noStake]);
+    const poor = planPublication({ ...bare, balance: 99n }, wanted, true);
+    expect(poor.noStake).to.include("the wallet holds");
+    expect(poor.warnings[0]).to.equal(
+      "the wallet holds 99 of the 100 smallest units of the payment token missing to T4T_STAKE",
+    );
+    expect(planPublication(bare, wanted, false).noStake).to.include("the owner has added some");
+    expect(planPublication(bare, wanted, true).noStake, "what is about to be staked counts").to.equal(undefined);
+    const free = planPublication({ ...bare, rules: { ...rules, collateralBps: 0 } }, { ...wanted, stake: 0n }, true);
+    expect(free).to.deep.include({ noStake: undefined, warnings: [] });
+  });
+
+  it("adds no stake to a provider whose owner has deactivated it, as it may be about to take its stake out", () => {
+    const away = { ...same, provider: { ...provider, active: false, stake: 0n } };
+    expect(kinds(away)).to.deep.equal([]);
+    expect(kinds(away, { reactivate: true })).to.deep.equal(["approve", "addStake", "reactivate"]);
   });
 
   it("leads, step by step, to a chain that needs no more steps", () => {

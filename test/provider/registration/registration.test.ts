@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { pino } from "pino";
 import { encodeFunctionData, type Hex } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { providerRegistryAbi } from "../../../chain/abi/provider-registry.ts";
@@ -101,6 +102,37 @@ describe("a provider node's place on chain", () => {
       )
     ).close();
     expect(await transactionsOf(key), "equal, though the journal was lost").to.equal(first + 1);
+  });
+
+  it("is not ready without stake, says why, and stakes what comes into its wallet later", async () => {
+    const key = generatePrivateKey();
+    const { address } = privateKeyToAccount(key);
+    await fundAccount(market.chain, address);
+    const dataDir = await newDataDir();
+    await writeEndpoints(`${dataDir}/endpoints.json`, backend.url);
+    await (await start(key, { T4T_STAKE: "0" }, dataDir)).close();
+    const lines: string[] = [];
+    const node = await startNode({
+      market,
+      backendUrl: backend.url,
+      key,
+      dataDir,
+      environment: { T4T_STAKE: "500" },
+      dependencies: { logger: pino({ level: "info" }, { write: (line: string) => void lines.push(line) }) },
+    });
+    try {
+      expect(node.provider.notReady()).to.include("the provider has no stake");
+      expect((await fetch(`${node.url}/readyz`)).status).to.equal(503);
+      expect(lines.join("")).to.include("not ready to serve").and.not.include('"msg":"ready to serve"');
+
+      await market.mint(address, 500n);
+      await node.provider.reload();
+      expect(node.provider.notReady()).to.equal(undefined);
+      expect((await providerOnChain(market, address)).stake).to.equal(500n);
+      expect(lines.join("")).to.include('"msg":"ready to serve"');
+    } finally {
+      await node.close();
+    }
   });
 
   it("has no cap transaction at all for a new provider whose cap is 0", async () => {
@@ -260,7 +292,7 @@ describe("a provider node's place on chain", () => {
     try {
       expect(node.address).to.equal(owner);
       expect(await providerOnChain(market, owner)).to.include({ endpoint: node.url, maxConcurrentJobs: 2 });
-      expect(node.provider.notReady()).to.equal(undefined);
+      expect(node.provider.notReady(), "only the owner can stake").to.include("has no stake");
     } finally {
       await node.close();
     }
@@ -283,7 +315,7 @@ describe("a provider node's place on chain", () => {
           : encodeFunctionData({ abi, functionName: "setOperator", args: [operator] }),
       );
       const node = await start(key, { T4T_STAKE: "0" }, dataDir);
-      expect(node.provider.notReady()).to.equal(undefined);
+      expect(node.provider.notReady(), "only the owner can stake").to.include("has no stake");
       await node.close();
     }
     const stranger = await start(await market.providerKey(), {}, dataDir).then(

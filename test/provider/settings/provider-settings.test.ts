@@ -90,6 +90,7 @@ describe("readProviderSettings", () => {
       "T4T_MAX_CONCURRENT_JOBS",
       "T4T_HEARTBEAT_INTERVAL_SECONDS",
       "T4T_MAX_CONCURENT_JOBS",
+      "T4T_ENDPOINTS_FILE",
       "T4T_OWNER",
     ]);
   });

@@ -35,6 +35,8 @@ export interface Market {
   readonly client: TestClient;
   /** A funded key for a provider, with tokens for its stake. */
   providerKey(): Promise<Hex>;
+  /** Gives an account tokens of the market. */
+  mint(to: Address, amount: bigint): Promise<void>;
   /** Another client with money in the escrow. */
   newClient(): Promise<TestClient>;
   stop(): Promise<void>;
@@ -69,6 +71,7 @@ export async function startMarket(parameters: Partial<DeploymentParameters> = {}
       await mint(address, 10n ** 12n);
       return key;
     },
+    mint,
     newClient,
     stop: async () => await chain.stop(),
   };
