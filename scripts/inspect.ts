@@ -7,10 +7,11 @@
  * Defaults: T4T_RPC_URL and T4T_DEPLOYMENT_FILE. Exits with 1 when there is no such provider or job, with 2 for bad arguments.
  */
 import { parseArgs } from "node:util";
-import { createPublicClient, http, isAddress, isHex, size } from "viem";
+import { type Address, createPublicClient, type Hex, http, isAddress, isHex, size } from "viem";
 import { jobEscrowAbi } from "../chain/abi/job-escrow.ts";
 import { providerRegistryAbi } from "../chain/abi/provider-registry.ts";
 import { type Deployment, readDeployment } from "../chain/deployment.ts";
+import { searchEvent } from "../gateway/jobs/event-search.ts";
 
 const usage = "usage: inspect.ts provider ADDRESS | job ID, with --rpc URL and --deployment FILE";
 const jobStatus = [
@@ -81,16 +82,74 @@ async function provider(client: Client, { registry }: Deployment, id: string): P
   };
 }
 
-async function job(client: Client, { escrow }: Deployment, id: string): Promise<object> {
+async function job(client: Client, { escrow, deployedAtBlock }: Deployment, id: string): Promise<object> {
   if (!isHex(id) || size(id) !== 32) throw new Refusal(2, `${id} is no job id`);
   const found = await client.readContract({ address: escrow, abi: jobEscrowAbi, functionName: "jobOf", args: [id] });
   if (found.status === 0) throw new Refusal(1, `no job ${id}`);
+  if (jobStatus[found.status] === "Completed") {
+    const { client: payer } = found;
+    return { jobId: id, status: "Completed", client: payer, ...(await completed(client, escrow, deployedAtBlock, id)) };
+  }
   return {
     ...found,
     status: jobStatus[found.status] ?? found.status,
     since: time(found.since),
     deadline: time(found.deadline),
   };
+}
+
+/** What the events tell of a completed job: a completion empties the fields of its row. What no event tells is left out. */
+async function completed(client: Client, escrow: Address, deployedAtBlock: number, jobId: Hex): Promise<object> {
+  const contract = { address: escrow, abi: jobEscrowAbi, args: { jobId }, strict: true } as const;
+  const newest = await client.getBlockNumber();
+  const completion = await searchEvent({
+    from: BigInt(deployedAtBlock),
+    to: newest,
+    newestFirst: true,
+    ask: async (fromBlock, toBlock) =>
+      (await client.getContractEvents({ ...contract, eventName: "JobCompleted", fromBlock, toBlock }))[0],
+  });
+  if (completion === undefined) return {};
+  const post = await searchEvent({
+    from: BigInt(deployedAtBlock),
+    to: completion.blockNumber,
+    newestFirst: true,
+    ask: async (fromBlock, toBlock) =>
+      (await client.getContractEvents({ ...contract, eventName: "JobPosted", fromBlock, toBlock }))[0],
+  });
+  const { provider, payment, inputTokens, outputTokens, responseHash, signed } = completion.args;
+  return {
+    provider,
+    ...(post === undefined ? {} : await posted(client, post)),
+    payment,
+    inputTokens,
+    outputTokens,
+    responseHash,
+    signed,
+    completedAt: await timeOf(client, completion.blockNumber),
+    completedBy: completion.transactionHash,
+  };
+}
+
+interface PostLog {
+  readonly blockNumber: bigint;
+  readonly transactionHash: Hex;
+  readonly args: {
+    readonly offeringId: number;
+    readonly maxPayment: bigint;
+    readonly unsignedLimit: bigint;
+    readonly deadline: number;
+  };
+}
+
+async function posted(client: Client, { args, blockNumber, transactionHash }: PostLog): Promise<object> {
+  const { offeringId, maxPayment, unsignedLimit, deadline } = args;
+  const postedAt = await timeOf(client, blockNumber);
+  return { offeringId, maxPayment, unsignedLimit, deadline: time(deadline), postedAt, postedBy: transactionHash };
+}
+
+async function timeOf(client: Client, blockNumber: bigint): Promise<string> {
+  return time(Number((await client.getBlock({ blockNumber })).timestamp));
 }
 
 /** Chain time as text that people and machines read. */

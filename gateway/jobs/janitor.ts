@@ -51,6 +51,9 @@ const maxRetryMs = 60_000;
 /** Failures in a row after which a payment that the chain's events do not tell is left untold. */
 const maxUntold = 8;
 
+/** What the chain says of a step whose time has not come by its own clock. */
+const tooEarly: ReadonlySet<string> = new Set(["CancelTooEarly", "ResponseWindowOpen"]);
+
 /** A step to take now. */
 type DueStep = Exclude<JanitorStep, { readonly kind: "wait" }>;
 
@@ -276,6 +279,10 @@ export class Janitor {
 
   /** A refused transaction means that the chain is elsewhere than we thought: look again. */
   #judge(jobId: Hex, outcome: TransactionOutcome): void {
+    if (outcome.status === "reverted" && outcome.errorName !== undefined && tooEarly.has(outcome.errorName)) {
+      // Our clock is ahead of the newest block, on which the node tried it: the next one may be late enough.
+      throw new NotYetError();
+    }
     if (outcome.status !== "success") throw new NotYetError(outcome.message);
     this.#lookOf(jobId).failures = 0;
   }

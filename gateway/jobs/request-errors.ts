@@ -174,6 +174,6 @@ export function noTakerError(): T4tError {
 export function unfundedWalletError(): T4tError {
   return new T4tError(
     "insufficient_escrow_balance",
-    "The gateway's wallet cannot pay for the transaction that posts this job.",
+    "The gateway's wallet holds none of the chain's coin (ETH), so it cannot pay the gas of the transactions that a job needs.",
   );
 }

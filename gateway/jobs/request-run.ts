@@ -327,6 +327,8 @@ class RequestRun {
         for (const [provider, refusal] of outcome.refusals) this.#noteRefusal(provider, refusal);
         return "again";
       case "insufficient_balance":
+        // Without gas no tokens of the wallet come into the escrow: to name them alone would send the operator after the wrong thing.
+        if (!(await this.#context.hasGas())) return this.#giveUp(unfundedWalletError());
         return this.#giveUp(insufficientBalanceError(outcome.required, outcome.free));
       case "abandoned":
         if (!outcome.undecided && !(await this.#context.hasGas())) return this.#giveUp(unfundedWalletError());

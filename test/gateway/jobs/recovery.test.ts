@@ -53,6 +53,17 @@ describe("what is left of a job that went wrong", () => {
     expect(job.attempts.map(({ status }) => status)).to.deep.equal(["cancelled", "settled"]);
   });
 
+  it("comes back also where our clock is ahead of the chain's, which is no fault", async () => {
+    place = await startTestGateway({ providers: [() => [reset], acknowledged(goodJson)] });
+    expect((await ask()).status).to.equal(200);
+    place.chain.earlyCancels = 1;
+    place.chain.advance(32);
+    const cancels = () => place.chain.calls.filter((call) => call === "requestCancel").length;
+    await until("it is asked for again", () => cancels() === 2, 15_000);
+    const metrics = await (await fetch(`${place.url}/metrics`)).text();
+    expect(metrics).to.not.match(/faults_total\{[^}]*janitor[^}]*\} [1-9]/);
+  });
+
   it("comes back when its post was given up and is mined all the same, however late", async () => {
     place = await startTestGateway({ providers: [acknowledged(goodJson)], janitorMs: 20 });
     place.chain.postFault = () => ({ kind: "abandoned", message: "no answer", undecided: true });

@@ -542,6 +542,15 @@ describe("a request", () => {
       expect((await errorOf(response)).code).to.equal("insufficient_escrow_balance");
     });
 
+    it("is refused for the missing gas, not for the tokens, where the wallet has no gas to bring its tokens into the escrow", async () => {
+      place = await startTestGateway({ providers: [goodAnswer] });
+      place.chain.postFault = () => ({ kind: "insufficient_balance", free: 0n, required: 50n });
+      place.chain.hasGas = false;
+      const response = await chat(plain);
+      expect(response.status).to.equal(402);
+      expect((await errorOf(response)).message).to.include("gas");
+    });
+
     it("is posted after the account was filled up, when the operator wants that", async () => {
       place = await startTestGateway({ providers: [goodAnswer] });
       let isFull = false;

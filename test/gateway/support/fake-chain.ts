@@ -55,6 +55,8 @@ export class FakeChain {
   readonly #mined = new Map<Hex, PostOutcome>();
   /** How often the node fails to tell what a completed job paid. */
   completionFaults = 0;
+  /** How many cancels find a newest block that is still too early for them. */
+  earlyCancels = 0;
   /** What `services` gives: undefined is a chain that was never reached. */
   isUp = true;
   hasGas = true;
@@ -238,6 +240,17 @@ export class FakeChain {
       account: async () => ({ free: 0n, locked: 0n }),
       requestCancel: async (_key, jobId) => {
         this.calls.push("requestCancel");
+        if (this.earlyCancels > 0) {
+          this.earlyCancels -= 1;
+          const errorName = "CancelTooEarly";
+          return {
+            status: "reverted",
+            hash: undefined,
+            errorName,
+            errorArgs: [jobId],
+            message: `reverted: ${errorName}`,
+          };
+        }
         const job = this.#job(jobId);
         this.jobs.set(jobId, { ...job, status: "CancelRequested", since: this.#timestamp });
         return success(jobId);
