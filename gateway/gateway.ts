@@ -44,6 +44,7 @@ import { StatusFollower } from "./routing/status-follower.ts";
 import type { PolicyName } from "./routing/types.ts";
 import type { GatewaySettings } from "./settings.ts";
 import { ProviderConnections } from "./upstream/connections.ts";
+import { parseEndpoint } from "./upstream/endpoint.ts";
 import type { Resolve } from "./upstream/guarded-lookup.ts";
 import { GuardedStatusTransport } from "./upstream/status-transport.ts";
 
@@ -103,7 +104,9 @@ export class Gateway {
     this.#modelsSince = Math.floor(clock.now() / 1000);
     this.#account = accountFromKey(settings.chain.privateKey);
     this.#policies = new PolicyHolder(policiesOf(settings));
-    this.#statistics = new GatewayStatistics(clock, settings.reputationHalfLifeSeconds * 1000);
+    this.#statistics = new GatewayStatistics(clock, settings.reputationHalfLifeSeconds * 1000, (provider, endpoint) =>
+      this.#endpointRefused(provider, endpoint),
+    );
     this.#connections = new ProviderConnections({
       allowPrivate: settings.allowPrivateEndpoints,
       connectTimeoutMs: settings.connectTimeoutMs,
@@ -598,6 +601,17 @@ export class Gateway {
     }
     this.#parts.logger.info({ jobId: attempt.jobId, state, payment: payment?.toString() }, "job ended");
   };
+
+  /** Without a word of it, a market whose providers are all left out looks like one that has none. */
+  #endpointRefused(provider: Address, endpoint: string): void {
+    const reason = parseEndpoint(endpoint, this.#parts.settings.allowPrivateEndpoints);
+    const cure =
+      reason === "private_address" ? "on a local network, set T4T_ALLOW_PRIVATE_ENDPOINTS=true to call it" : undefined;
+    this.#parts.logger.warn(
+      { provider, endpoint, reason, cure },
+      "a provider is left out, as its endpoint is never called",
+    );
+  }
 
   #fault(where: string, error: unknown): void {
     this.#metrics.fault(where);

@@ -9,13 +9,22 @@ import { RoutingStatistics } from "../routing/statistics/routing-statistics.ts";
  */
 export class GatewayStatistics extends RoutingStatistics {
   readonly #clock: Clock;
+  readonly #onRefused: (provider: Address, endpoint: string) => void;
   readonly #refusedEndpoints = new Map<Address, string>();
   readonly #full = new Map<Address, { readonly version: number | undefined; readonly untilMs: number }>();
 
-  /** @param reputationMs Half-life of a fault in reputation. */
-  constructor(clock: Clock, reputationMs = defaultHalfLives.reputationMs) {
+  /**
+   * @param reputationMs Half-life of a fault in reputation.
+   * @param onRefused Told once of each endpoint that is not called.
+   */
+  constructor(
+    clock: Clock,
+    reputationMs = defaultHalfLives.reputationMs,
+    onRefused: (provider: Address, endpoint: string) => void = () => undefined,
+  ) {
     super({ clock, halfLives: { ...defaultHalfLives, reputationMs } });
     this.#clock = clock;
+    this.#onRefused = onRefused;
   }
 
   /** The chain refused a post for capacity. @param version Of the newest snapshot at that moment. */
@@ -30,8 +39,10 @@ export class GatewayStatistics extends RoutingStatistics {
 
   /** An endpoint that is not called was met. It is looked at again when it changes. */
   refuseEndpoint(provider: Address, endpoint: string): void {
+    if (this.#refusedEndpoints.get(provider) === endpoint) return;
     this.#refusedEndpoints.set(provider, endpoint);
     this.setEndpointRefused(provider, true);
+    this.#onRefused(provider, endpoint);
   }
 
   /** A provider's record changed. */

@@ -36,7 +36,7 @@ export async function providerCall(
 ): Promise<{ readonly call: ProviderCall; readonly requestHash: Hex }> {
   const { account, clock, connections, domain, escrow, limits, settlement } = context;
   const { candidate, endpoint, jobId, leftMs } = job;
-  const { completion, requestId } = job.request;
+  const { completion } = job.request;
   const body = upstreamBody(completion, {
     modelId: candidate.modelId,
     maxTokens: maxTokensAt(completion, candidate.contextLength, escrow()),
@@ -54,7 +54,8 @@ export async function providerCall(
       [wireHeaders.jobId]: jobId,
       [wireHeaders.authorization]: encodeAuthorization({ expiresAt, signature }),
       [wireHeaders.blockNumber]: String(job.blockNumber),
-      [wireHeaders.requestId]: requestId,
+      // The client's own id may name its user or session, and the same id at two providers would link its jobs.
+      [wireHeaders.requestId]: jobId,
     },
     body,
     stream: completion.stream

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { pino } from "pino";
 import { bodyHash } from "../../../protocol/body-hash.ts";
 import {
   answer,
@@ -101,11 +102,16 @@ describe("a request", () => {
         cookie: "session=1",
         "openai-organization": "org-1",
         "x-forwarded-for": "10.0.0.1",
+        "x-request-id": "user-17",
       });
       await response.text();
       const headers = place.providers[0]?.completions[0]?.headers ?? {};
-      expect(JSON.stringify(headers)).to.not.match(/a-key-of|session=1|org-1|10\.0\.0\.1/);
+      expect(JSON.stringify(headers)).to.not.match(/a-key-of|session=1|org-1|10\.0\.0\.1|user-17/);
       expect(headers[wireHeaders.jobId]).to.equal(response.headers.get("x-t4t-job-id"));
+      expect(headers[wireHeaders.requestId], "one id to find a job's traces by on both sides").to.equal(
+        headers[wireHeaders.jobId],
+      );
+      expect(response.headers.get("x-request-id")).to.equal("user-17");
     });
 
     it("is settled to the token by a receipt for the provider's own statement", async () => {
@@ -531,6 +537,20 @@ describe("a request", () => {
       expect(response.status).to.equal(413);
       expect(await errorOf(response)).to.include({ code: "escrow_limit_exceeded", param: "max_tokens" });
       expect(place.chain.posts).to.have.length(0);
+    });
+
+    it("is told once in the log why a provider at a private address is left out, and how to have it called", async () => {
+      const lines: string[] = [];
+      const logger = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+      place = await startTestGateway({ providers: [goodAnswer], settings: { allowPrivateEndpoints: false }, logger });
+      for (let request = 0; request < 2; request += 1) expect((await chat(plain)).status).to.equal(404);
+      const told = lines.filter((line) => line.includes("endpoint is never called"));
+      expect(told).to.have.length(1);
+      expect(JSON.parse(told[0] ?? "")).to.include({
+        provider: place.providers[0]?.address,
+        reason: "private_address",
+      });
+      expect(told[0]).to.include("T4T_ALLOW_PRIVATE_ENDPOINTS=true");
     });
 
     it("is refused with 402 when the escrow account is empty", async () => {

@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import type { Clock } from "../../../protocol/clock.ts";
 import { type RunningGateway, startGateway } from "../../../gateway/start.ts";
 import type { GatewaySettings } from "../../../gateway/settings.ts";
@@ -34,6 +35,7 @@ export interface TestGatewayOptions {
   readonly journal?: MemoryJournal;
   readonly janitorMs?: number;
   readonly clock?: Clock;
+  readonly logger?: Logger;
 }
 
 /** Starts the providers, then a gateway that knows them. The first provider is the cheapest. */
@@ -58,6 +60,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     openChain: async (chainOptions) => await chain.open(chainOptions),
     janitorMs: options.janitorMs ?? 50,
     ...(options.clock === undefined ? {} : { clock: options.clock }),
+    ...(options.logger === undefined ? {} : { logger: options.logger }),
   });
   return {
     url: gateway.url,
