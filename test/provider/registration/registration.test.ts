@@ -117,13 +117,16 @@ describe("a provider node's place on chain", () => {
       backendUrl: backend.url,
       key,
       dataDir,
-      environment: { T4T_STAKE: "500" },
+      environment: { T4T_STAKE: "500", T4T_HEARTBEAT_INTERVAL_SECONDS: "1" },
       dependencies: { logger: pino({ level: "info" }, { write: (line: string) => void lines.push(line) }) },
     });
     try {
       expect(node.provider.notReady()).to.include("the provider has no stake");
       expect((await fetch(`${node.url}/readyz`)).status).to.equal(503);
       expect(lines.join("")).to.include("not ready to serve").and.not.include('"msg":"ready to serve"');
+      const { lastSeen } = await providerOnChain(market, address);
+      await until("a heartbeat would have been due", () => Date.now() / 1000 > lastSeen + 3);
+      expect(await namesOf(address), "no heartbeat vouches for who can be given no job").to.not.include("Heartbeat");
 
       await market.mint(address, 500n);
       await node.provider.reload();
@@ -196,6 +199,32 @@ describe("a provider node's place on chain", () => {
       const { lastSeen } = await providerOnChain(market, node.address);
       await until("time has passed", () => Date.now() / 1000 > lastSeen + 4);
       expect(await beats(), "no heartbeat vouches for a dead backend").to.equal(then);
+    } finally {
+      await node.close();
+      await sick.close();
+    }
+  });
+
+  it("is not called ready in the log while no backend works, and is once one does", async () => {
+    const sick = await startScriptedBackend(goodStream(["Hi"]));
+    sick.setHealthy(false);
+    const lines: string[] = [];
+    const node = await startNode({
+      market,
+      backendUrl: sick.url,
+      key: await market.providerKey(),
+      dependencies: {
+        probeRhythm: { healthyMs: 50, suspectMs: 50, suspectMaxMs: 50 },
+        logger: pino({ level: "info" }, { write: (line: string) => void lines.push(line) }),
+      },
+    });
+    const isCalledReady = (): boolean => lines.some((line) => line.includes('"msg":"ready to serve"'));
+    try {
+      expect(node.provider.notReady()).to.equal("no backend works");
+      expect(isCalledReady()).to.equal(false);
+      expect(lines.join("")).to.include('"reason":"no backend works"');
+      sick.setHealthy(true);
+      await until("it says that it is ready", isCalledReady);
     } finally {
       await node.close();
       await sick.close();
