@@ -61,9 +61,6 @@ export interface GatewayParts {
   readonly onFatal: ((error: Error) => void) | undefined;
 }
 
-/** Strategies that go by what providers report of themselves. */
-const reportedStrategies: ReadonlySet<PolicyName> = new Set(["pulsar", "wait_and_widen", "pulsar_wait_and_widen"]);
-
 const statementTimeoutMs = 5000;
 const deskTimeoutMs = 10_000;
 const maxAttempts = 8;
@@ -82,7 +79,7 @@ export class Gateway {
   readonly #settlement: Settlement;
   readonly #metrics: GatewayMetrics;
   readonly #desk: ProviderDesk;
-  readonly #follower: StatusFollower | undefined;
+  readonly #follower: StatusFollower;
   readonly #policies: PolicyHolder;
   readonly #account: LocalAccount;
   readonly #modelsSince: number;
@@ -382,7 +379,7 @@ export class Gateway {
     for (const address of delta.providers)
       this.#statistics.endpointMayHaveChanged(address, snapshot.provider(address)?.endpoint);
     this.#statistics.indexed(snapshot);
-    this.#follower?.sync(delta.providers, (address) => {
+    this.#follower.sync(delta.providers, (address) => {
       const provider = snapshot.provider(address);
       return provider?.active === true ? provider : undefined;
     });
@@ -525,7 +522,7 @@ export class Gateway {
   async #release(): Promise<void> {
     await this.#pruner.stop();
     this.#janitor?.stop();
-    this.#follower?.close();
+    this.#follower.close();
     this.#service.drain();
     this.#service.cancelAll();
     const closed = Promise.all([this.#server?.close(), this.#metricsServer?.close()]);
@@ -556,10 +553,9 @@ export class Gateway {
     return { chainId, escrow };
   }
 
-  #openFollower(): StatusFollower | undefined {
+  /** For every strategy: that a provider shuts down matters to all of them. */
+  #openFollower(): StatusFollower {
     const { settings, clock, random } = this.#parts;
-    const named = [settings.strategy, ...settings.allowedStrategies];
-    if (settings.routingFile === undefined && !named.some((name) => reportedStrategies.has(name))) return undefined;
     return new StatusFollower({
       transport: new GuardedStatusTransport({
         connections: this.#connections,
@@ -583,15 +579,8 @@ export class Gateway {
       pendingSettlements: () => this.#settlement.pending,
       isReady: () => this.notReady() === undefined,
       index: () => this.#chain?.indexHealth,
-      statistics: statisticsGauges(
-        this.#statistics,
-        this.#follower === undefined ? {} : { follower: () => this.#followerState() },
-      ),
+      statistics: statisticsGauges(this.#statistics, { follower: () => this.#follower.state }),
     });
-  }
-
-  #followerState() {
-    return this.#follower?.state ?? { following: 0, connected: 0, waiting: 0 };
   }
 
   readonly #jobEnded: JobEndListener = (state, payment, attempt) => {

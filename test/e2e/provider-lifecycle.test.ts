@@ -78,6 +78,56 @@ describe("a provider node that is stopped and started", function () {
   });
 });
 
+describe("a provider with one slot that is stopped while a client waits for it", function () {
+  this.timeout(120_000);
+  let network: LocalNetwork;
+
+  before(async () => {
+    network = await startLocalNetwork({
+      providers: [{ name: "provider-1", maxConcurrentJobs: 1, offerings: [testOffering()] }],
+      backend: { engine: "text", models: ["tiny"], tokenDelayMs: 20 },
+      gateways: [{ name: "gateway-1", port: 0, env: { T4T_PROVIDER_WAIT_POLL_SECONDS: "1" } }],
+    });
+  });
+
+  after(async () => {
+    await network.stop();
+  });
+
+  it("is given no job while it shuts down, and the client keeps its place in line until it is back", async () => {
+    const url = network.gateways[0]?.url ?? "";
+    const provider = network.providers[0] as RunningProvider;
+    const ask = async (maxTokens: number): Promise<Response> =>
+      await fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: testModel, messages, max_tokens: maxTokens, stream: maxTokens > 2 }),
+      });
+    const posted = async (): Promise<number> =>
+      (await contractEvents(network)).escrow.filter(({ eventName }) => eventName === "JobPosted").length;
+    const running = sseFrames(await ask(100));
+    await running.next();
+    const waiting = ask(2);
+    await until("the second client waits", async () =>
+      /^t4t_gateway_queue_size\S* 1$/m.test(await (await fetch(`${url}/metrics`)).text()),
+    );
+    provider.child.kill("SIGTERM");
+    let last: string | undefined;
+    for await (const frame of running) last = frame.data ?? last;
+    expect(last).to.equal("[DONE]");
+    expect(await provider.child.exited).to.equal("exit code 0");
+    expect(
+      (await providerOnChain(network, provider.address)).openJobs,
+      "the slot is locked by a job for a node that has gone",
+    ).to.equal(0);
+    expect(await posted()).to.equal(1);
+    await provider.restart();
+    const response = await waiting;
+    expect(response.status, await response.text()).to.equal(200);
+    expect(await posted()).to.equal(2);
+  });
+});
+
 describe("a provider that is killed before its first byte", function () {
   this.timeout(180_000);
   let network: LocalNetwork;

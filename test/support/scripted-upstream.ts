@@ -38,7 +38,7 @@ export interface ScriptedUpstream {
   readonly url: string;
   /** Requests so far, in order. */
   readonly requests: readonly ReceivedRequest[];
-  /** Connections opened so far. */
+  /** Connections used so far. */
   readonly connections: number;
   /** The request with this index, once it has arrived. */
   request(index: number): Promise<ReceivedRequest>;
@@ -52,7 +52,7 @@ export type ChooseScript = (request: ReceivedRequest, index: number) => Script;
 export async function startScriptedUpstream(answer: Script | ChooseScript): Promise<ScriptedUpstream> {
   const choose: ChooseScript = typeof answer === "function" ? answer : () => answer;
   const requests: ReceivedRequest[] = [];
-  const sockets = new Map<Socket, number>();
+  const sockets = new Map<Socket, number | undefined>();
   let connections = 0;
   let arrived = Promise.withResolvers<void>();
   // Only for parsing requests; answers bypass it.
@@ -60,8 +60,7 @@ export async function startScriptedUpstream(answer: Script | ChooseScript): Prom
     void serve(incoming);
   });
   server.on("connection", (socket) => {
-    connections += 1;
-    sockets.set(socket, connections);
+    sockets.set(socket, undefined);
     socket.setNoDelay(true);
     // Each request of a kept connection waits for its end.
     socket.setMaxListeners(0);
@@ -74,12 +73,20 @@ export async function startScriptedUpstream(answer: Script | ChooseScript): Prom
 
   async function serve(incoming: IncomingMessage): Promise<void> {
     const { socket } = incoming;
+    if (incoming.url?.endsWith("/v1/status/events") === true) {
+      // Gateways follow it beside every job. A scripted provider has none, and it is no part of the play.
+      socket.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+      return;
+    }
     // Not `once` of node:events: that rejects when a client resets the connection.
     const gone = new Promise<void>((resolve) => {
       if (socket.destroyed) resolve();
       else socket.once("close", () => resolve());
     });
-    const connection = sockets.get(socket) ?? 0;
+    const known = sockets.get(socket);
+    if (known === undefined) connections += 1;
+    const connection = known ?? connections;
+    sockets.set(socket, connection);
     const played = Promise.withResolvers<void>();
     const parts: Buffer[] = [];
     incoming.on("data", (part: Buffer) => parts.push(part));
