@@ -145,3 +145,72 @@ describe("routing over four providers", function () {
     });
   }
 });
+
+describe("routing by throughput in a market that nobody has measured yet", function () {
+  this.timeout(180_000);
+  let network: LocalNetwork;
+
+  before(async () => {
+    network = await startLocalNetwork({
+      providers: [1, 2, 3].map((number) => ({
+        name: `provider-${number}`,
+        maxConcurrentJobs: 4,
+        offerings: [testOffering(BigInt(number))],
+      })),
+      backend: { engine: "text", models: ["tiny"] },
+      gateways: [
+        {
+          name: "gateway-1",
+          port: 0,
+          env: { T4T_SELECTION_STRATEGY: "pulsar", T4T_ALLOWED_STRATEGIES: "pulsar,pulsar_wait_and_widen" },
+        },
+      ],
+    });
+  });
+
+  after(async () => {
+    await network.stop();
+  });
+
+  const ask = async (policy: string, user: string): Promise<Response> => {
+    const response = await fetch(`${network.gateways[0]?.url ?? ""}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-t4t-routing": policy, "x-t4t-debug": "true" },
+      body: JSON.stringify({
+        model: testModel,
+        messages: [{ role: "user", content: "Hello" }],
+        max_tokens: 4,
+        user,
+        stream: true,
+      }),
+    });
+    expect(response.status, await response.text()).to.equal(200);
+    return response;
+  };
+
+  it("serves from the first request on, by pulsar and with widening, and all providers alike", async () => {
+    const first = await ask("pulsar", "conversation");
+    const decision = JSON.parse(first.headers.get("x-t4t-decision") ?? "null") as { reason: string };
+    expect(decision.reason).to.equal("no_statistics");
+    const providers = new Set<string | null>();
+    for (const policy of ["pulsar", "pulsar_wait_and_widen"]) {
+      for (let request = 0; request < 6; request += 1) {
+        providers.add((await ask(policy, `conversation ${request}`)).headers.get("x-t4t-provider"));
+      }
+    }
+    expect(providers.size, "one provider had all the work").to.be.greaterThan(1);
+  });
+
+  it("comes to have its statistics of streamed answers, though no prompt takes the engine 10 ms", async () => {
+    const measured = async (): Promise<boolean> =>
+      /^t4t_provider_max_input_tps\{[^}]*\} [1-9]/m.test(
+        await (await fetch(`${network.gateways[0]?.url ?? ""}/metrics`)).text(),
+      );
+    let requests = 0;
+    while (!(await measured()) && requests < 300) {
+      for (let one = 0; one < 10; one += 1) await ask("pulsar", `conversation ${requests + one}`);
+      requests += 10;
+    }
+    expect(await measured(), `after ${requests} requests`).to.equal(true);
+  });
+});
