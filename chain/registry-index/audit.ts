@@ -51,28 +51,38 @@ export class IndexDriftError extends Error {
 
 /** What `findDrift` needs. */
 export interface AuditOptions {
-  readonly reader: ChainReader;
-  readonly pages: PageReader;
+  readonly reader: Pick<ChainReader, "block">;
+  readonly pages: Pick<PageReader, "someProviders">;
   readonly snapshot: Snapshot;
   /** Providers to compare. */
   readonly sampleSize: number;
   readonly random: Random;
 }
 
-/** Random providers whose record differs from the views at the snapshot's own block. Empty too when that block is no longer on the chain. */
+/**
+ * Random providers whose record differs from the views at the snapshot's own block, both times that they were read: a node that is asked
+ * while it puts on the next block may answer with that block's state. Empty too when the block is no longer on the chain.
+ */
 export async function findDrift(options: AuditOptions): Promise<readonly Address[]> {
-  const { reader, pages, snapshot, sampleSize, random } = options;
+  const { reader, snapshot, sampleSize, random } = options;
   const sampled = new Set<Address>();
   for (let pick = 0; pick < sampleSize; pick += 1) {
     const record = snapshot.sample(random);
     if (record !== undefined) sampled.add(record.address);
   }
-  if (sampled.size === 0) return [];
-  const viewed = new Map<Address, ProviderRecord>();
-  for (const record of await pages.someProviders([...sampled], snapshot.blockNumber))
-    viewed.set(record.address, record);
-  const drifted = [...sampled].filter((address) => differ(snapshot.provider(address), viewed.get(address)));
+  const suspected = await differing(options, [...sampled]);
+  const drifted = await differing(options, suspected);
   if (drifted.length === 0) return [];
   const block = await reader.block(snapshot.blockNumber);
   return block?.hash === snapshot.blockHash ? drifted : [];
+}
+
+async function differing(
+  { pages, snapshot }: AuditOptions,
+  addresses: readonly Address[],
+): Promise<readonly Address[]> {
+  if (addresses.length === 0) return [];
+  const viewed = new Map<Address, ProviderRecord>();
+  for (const record of await pages.someProviders(addresses, snapshot.blockNumber)) viewed.set(record.address, record);
+  return addresses.filter((address) => differ(snapshot.provider(address), viewed.get(address)));
 }
