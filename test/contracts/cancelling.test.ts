@@ -51,6 +51,25 @@ describe("declining a job", () => {
   });
 });
 
+describe("a job's payment", () => {
+  it("keeps its last unit, and the time its last second, through every change of state", async () => {
+    const { market, provider, client } = await loadFixture(openJob);
+    const held = await market.locked(client);
+    const maxPayment = PAYMENT + 1n;
+    const job = await market.post(client, provider, { maxPayment });
+    for (const step of ["requestCancel", "ackJob"] as const) {
+      // Odd and even distances from the post: the one must leave nothing of the other.
+      await time.increase(ACK_WINDOW + (step === "ackJob" ? 1 : 0));
+      const caller = step === "requestCancel" ? client : provider.operator;
+      await market.escrow.connect(caller)[step](job.jobId);
+      expect((await market.escrow.jobOf(job.jobId)).maxPayment, step).to.equal(maxPayment);
+      expect(await sinceOf(market, job), step).to.equal(await time.latest());
+    }
+    await market.escrow.connect(provider.operator).declineJob(job.jobId);
+    expect(await market.locked(client)).to.equal(held);
+  });
+});
+
 describe("acknowledging a job on chain", () => {
   it("says so, keeps slot and money, and notes the time", async () => {
     const { market, provider, client, job } = await loadFixture(openJob);

@@ -25,7 +25,8 @@ describe("registering a provider", () => {
       .to.emit(market.registry, "ProviderRegistered")
       .withArgs(owner, operator, payout, 1, 0, ENDPOINT)
       .and.to.emit(market.registry, "Staked")
-      .withArgs(owner, STAKE, STAKE);
+      .withArgs(owner, STAKE, STAKE)
+      .and.not.to.emit(market.registry, "OperatorChanged");
     expect(fieldsOf(await market.registry.providerOf(owner))).to.deep.equal({
       owner: owner.address,
       operator: operator.address,
