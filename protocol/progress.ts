@@ -60,8 +60,6 @@ export type ProgressEvent =
     }
   | { readonly type: "failed"; readonly code: string; readonly message: string };
 
-export type ProgressType = ProgressEvent["type"];
-
 /** How progress appears inside an OpenAI stream; see the table in docs/clients.md. */
 export const progressModes = ["comment", "event", "chunk", "off"] as const;
 export type ProgressMode = (typeof progressModes)[number];

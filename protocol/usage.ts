@@ -4,8 +4,6 @@ export interface Usage {
   readonly outputTokens: number;
 }
 
-export const zeroUsage: Usage = Object.freeze({ inputTokens: 0, outputTokens: 0 });
-
 /** Whether two usages are the same to the token. */
 export function sameUsage(a: Usage, b: Usage): boolean {
   return a.inputTokens === b.inputTokens && a.outputTokens === b.outputTokens;

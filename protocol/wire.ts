@@ -67,7 +67,7 @@ export function providerErrorCodeOf(body: unknown): ProviderErrorCode | undefine
   return Object.hasOwn(providerErrorCodes, error.code) ? (error.code as ProviderErrorCode) : undefined;
 }
 
-/** Final word of the provider on one answer. */
+/** Final word of the provider on one answer. The body of `POST /v1/jobs/{jobId}/receipt` has the same shape, with the client's signature of `Receipt`. */
 export interface UsageStatementWire {
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -93,15 +93,6 @@ export interface ProviderJobWire {
   /** Wei paid, decimal, once settled. */
   readonly payment?: string;
   readonly transactionHash?: Hex;
-}
-
-/** Body of `POST /v1/jobs/{jobId}/receipt`. */
-export interface ReceiptWire {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly responseHash: Hex;
-  /** Client's signature of `Receipt`. */
-  readonly signature: Hex;
 }
 
 /** Text of the authorisation header. */

@@ -10,8 +10,3 @@ export function percentile(samples: readonly number[], share: number): number {
 export function median(samples: readonly number[]): number {
   return percentile(samples, 0.5);
 }
-
-/** Arithmetic mean; NaN for no samples. */
-export function mean(samples: readonly number[]): number {
-  return samples.length === 0 ? Number.NaN : samples.reduce((sum, value) => sum + value, 0) / samples.length;
-}
