@@ -64,6 +64,9 @@ export class Backend {
   #running = 0;
   /** Prompts accepted, since the start. */
   accepted = 0;
+  /** Ms of prefill done, and of that for clients who had left when it was done. */
+  prefillMs = 0;
+  vainPrefillMs = 0;
 
   constructor(config: BackendConfig, simulator: Simulator) {
     this.config = config;
@@ -130,6 +133,8 @@ export class Backend {
       const uncached = request.inputTokens - cached;
       const workMs = (this.config.overheadMs + (1000 * uncached) / this.config.prefillTps) / this.#health();
       this.#simulator.after(workMs, () => {
+        this.prefillMs += workMs;
+        if (stream.aborted) this.vainPrefillMs += workMs;
         if (this.config.sharedPrefill) this.#nextPrefill();
         this.#cache.put(request.session, request.inputTokens + request.outputTokens);
         if (stream.aborted) return;

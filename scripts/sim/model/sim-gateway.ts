@@ -16,6 +16,8 @@ export interface GatewayConfig {
   readonly region: number;
   /** Client gives up without a first token after so long. */
   readonly clientTimeoutMs: number;
+  /** Longest time in line, all stays together; absent: as long as the client stays. */
+  readonly waitLimitMs?: number;
   /** Attempts after which a request fails. */
   readonly maxAttempts: number;
   /** How often the line is asked again, beside the wakes by freed slots and by waits that open another provider. */
@@ -30,6 +32,8 @@ interface Running {
   readonly request: TraceRequest;
   readonly tried: Set<Address>;
   attempts: number;
+  /** Ms of earlier stays in line. */
+  waitedMs: number;
   /** Ended for the client: answered, failed or gone. */
   over: boolean;
   abort: (() => void) | undefined;
@@ -78,7 +82,7 @@ export class SimGateway {
 
   /** A request arrives from its client. */
   arrive(request: TraceRequest): void {
-    const running: Running = { request, tried: new Set(), attempts: 0, over: false, abort: undefined };
+    const running: Running = { request, tried: new Set(), attempts: 0, waitedMs: 0, over: false, abort: undefined };
     this.#simulator.at(request.atMs + this.#config.clientTimeoutMs, () => {
       if (running.over) return;
       running.abort?.();
@@ -101,12 +105,16 @@ export class SimGateway {
   /** Selects and goes, or joins the line when it must wait. */
   #choose(running: Running): void {
     const { session, id } = running.request;
+    const sinceMs = this.#simulator.now();
+    let cancelLimit = (): void => undefined;
     const waiter: Waiter<readonly Candidate[]> = {
       sequence: id,
       needs: waitingNeeds(this.#policy, { affinityKey: this.#keyOf(session), tried: running.tried }, 0),
       take: () => this.#take(running),
       settle: (take) => {
         running.abort = undefined;
+        cancelLimit();
+        running.waitedMs += this.#simulator.now() - sinceMs;
         if (take.kind === "granted") this.#attempt(running, take.grant);
         else this.#fail(running, "nobody_left");
       },
@@ -117,8 +125,16 @@ export class SimGateway {
       return;
     }
     this.#recorder.waited();
-    running.abort = () => this.#line.leave(waiter);
+    running.abort = () => {
+      cancelLimit();
+      this.#line.leave(waiter);
+    };
     this.#line.join(waiter);
+    if (this.#config.waitLimitMs !== undefined) {
+      cancelLimit = this.#simulator.after(this.#config.waitLimitMs - running.waitedMs, () => {
+        if (this.#line.leave(waiter)) this.#fail(running, "wait_timeout");
+      });
+    }
     this.#planRecheck(take.recheckMs);
     this.#poll();
   }

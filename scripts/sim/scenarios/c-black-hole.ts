@@ -5,10 +5,14 @@ import { plainLeastInflightPolicy } from "../model/comparison-policies.ts";
 import { run, type RunConfig } from "../model/run.ts";
 import { estimateOf, meanOf, percentile } from "../report/estimate.ts";
 import { shown, tableOf } from "../report/table.ts";
+import { neverFull, overload, withWaitLimit } from "./c-overload.ts";
 import { equalBackends } from "./fleet.ts";
 import { atMost, type Scenario, type ScenarioOptions } from "./scenario.ts";
 
-const rates = [1, 3, 10, 20];
+const overloadRate = 20;
+const rates = [1, 3, 10, overloadRate];
+/** Clients leave after 60 s; a first token takes up to 3 s once a slot is had. */
+const waitLimitMs = 55_000;
 const failing = simAddress(3);
 
 function configOf(arm: Arm, perSecond: number, options: ScenarioOptions): RunConfig {
@@ -82,6 +86,18 @@ export const blackHole: Scenario = (options) => {
   }));
   const ours = figures[1];
   if (ours === undefined) throw new Error("arms are missing");
+  options.log(`overload, ${overloadRate}/s`);
+  const overloaded = overload(
+    arms.flatMap((arm) => {
+      const config = configOf(arm, overloadRate, options);
+      return [
+        { name: arm.name, config },
+        { name: `${arm.name}, failing machine never full`, config: neverFull(config, failing) },
+        { name: `${arm.name}, line of 55 s`, config: withWaitLimit(config, waitLimitMs) },
+      ];
+    }),
+    options.seeds,
+  );
   const percent = (value: number): number => 100 * value;
   return {
     scenario: "c",
@@ -106,6 +122,7 @@ export const blackHole: Scenario = (options) => {
           }),
         ]),
       ),
+      overloaded.table,
     ],
     charts: [
       {
@@ -133,6 +150,7 @@ export const blackHole: Scenario = (options) => {
     ],
     figures: {
       rates,
+      overload: overloaded.figures,
       arms: Object.fromEntries(
         figures.map(({ name, byRate }) => [
           name,

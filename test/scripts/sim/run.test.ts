@@ -51,6 +51,23 @@ describe("the simulation", () => {
     }
   });
 
+  it("sends away from a line with a limit those who waited so long, and computes nothing for clients who left", () => {
+    const crowded = { ...config, backends: equalBackends(1, { slots: 4 }), load: { ...load, prefixTokens: 0 } };
+    const inVain = ({ backends }: RunResult) => backends.map(({ vainPrefillMs }) => vainPrefillMs);
+    const clients = { ...config.gateway, clientTimeoutMs: 6000, affinity: false };
+    const patient = run({ ...crowded, gateway: clients }, 6);
+    expect([...patient.recorder.failureCauses.keys()]).to.deep.equal(["client_timeout"]);
+    expect(inVain(patient)[0]).to.be.greaterThan(0);
+    const limited = run({ ...crowded, gateway: { ...clients, waitLimitMs: 4000 } }, 6);
+    expect([...limited.recorder.failureCauses.keys()]).to.deep.equal(["wait_timeout"]);
+    expect(inVain(limited)).to.deep.equal([0]);
+    expect(Math.max(...ttft(limited))).to.be.greaterThan(4000);
+    for (const { recorder, backends } of [patient, limited]) {
+      for (const window of recorder.windows) expect(window.ttftMs.length + window.failures).to.equal(window.arrived);
+      expect(backends.map(({ running }) => running)).to.deep.equal([0]);
+    }
+  });
+
   it("finds nothing cheaper than the way, the overhead and the uncached tokens", () => {
     const least = 10 + 20 + (1000 * 200) / 8000;
     const times = ttft(run(config, 7));
