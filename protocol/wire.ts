@@ -67,7 +67,10 @@ export function providerErrorCodeOf(body: unknown): ProviderErrorCode | undefine
   return Object.hasOwn(providerErrorCodes, error.code) ? (error.code as ProviderErrorCode) : undefined;
 }
 
-/** Final word of the provider on one answer. The body of `POST /v1/jobs/{jobId}/receipt` has the same shape, with the client's signature of `Receipt`. */
+/**
+ * Final word of the provider on one answer. The body of `POST /v1/jobs/{jobId}/receipt` has the same shape, with the client's
+ * signature of `Receipt`.
+ */
 export interface UsageStatementWire {
   readonly inputTokens: number;
   readonly outputTokens: number;

@@ -3,6 +3,9 @@ import type { Fees } from "./fees.ts";
 import type { JournaledIntent } from "./transaction-journal.ts";
 import type { TransactionOutcome } from "./types.ts";
 
+/** Polls in a row, besides the patience, after which a used nonce without a receipt of ours is taken for a foreign transaction's. */
+export const missesUntilForeign = 3;
+
 /** An intent from allocation to its end. Mutable on purpose: one owner, the queue. */
 export interface Intent {
   readonly key: string;

@@ -4,12 +4,8 @@ import { privateKeyToAccount } from "viem/accounts";
 import { jobEscrowAbi } from "../../../chain/abi/job-escrow.ts";
 import { openChain } from "../../../chain/rpc.ts";
 import { systemClock } from "../../../chain/system-clock.ts";
-import {
-  openTransactionQueue,
-  type QueueEvent,
-  type RunningTransactionQueue,
-  type TransactionQueueOptions,
-} from "../../../chain/transactions/queue.ts";
+import { openTransactionQueue, type RunningTransactionQueue } from "../../../chain/transactions/queue.ts";
+import type { QueueEvent, TransactionQueueOptions } from "../../../chain/transactions/queue-options.ts";
 import { type TestChain, startAnvil, startHardhatChain } from "../../support/chain.ts";
 import { deployForTest } from "../../support/deployment.ts";
 import { memoryJournal } from "../../support/memory-journal.ts";
