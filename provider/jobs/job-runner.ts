@@ -9,6 +9,7 @@ import { encodeDelivered, usageCommentPrefix, wireHeaders } from "../../protocol
 import type { AdmittedJob } from "../admission/admission.ts";
 import { failureOf, openAnswer, RunAbort } from "../upstream/answer.ts";
 import { backendBody } from "../upstream/backend-request.ts";
+import { firstOutputOf } from "../upstream/engine-timings.ts";
 import { readJsonAnswer, singleHeader } from "../upstream/read-json-answer.ts";
 import { relayStream } from "../upstream/relay-stream.ts";
 import { type MeteredUsage, UsageMeter, usageOfAnswer } from "../upstream/usage-meter.ts";
@@ -134,7 +135,7 @@ class Run {
   }
 
   async #stream(statistics: StreamStatistics): Promise<RunOutcome> {
-    const { clock, idleMs, firstByteMs, events } = this.#options;
+    const { clock, idleMs, firstByteMs } = this.#options;
     const { response } = this.#target;
     // At once: the gateway must be able to tell a provider that has taken the job from one that is dead.
     response.writeHead(200, {
@@ -162,14 +163,10 @@ class Run {
       clock,
       idleMs,
       firstByteMs,
-      onFirstOutput: () => {
-        const now = clock.monotonic();
-        statistics.firstOutput(now);
-        events.firstOutput(this.#admitted, now - this.#startedAt);
-      },
+      onFirstOutput: () => this.#firstOutput(statistics, clock.monotonic()),
     }).finally(stopCheckpoints);
     const metered = this.#meter.read();
-    statistics.end(metered.estimated ? undefined : metered.usage.inputTokens - metered.cachedInputTokens);
+    statistics.end(uncachedTokens(metered));
     if (end === "complete" && !this.#meter.hasFailed) {
       const statement = await this.#deliver(metered, this.#hasher.digest(), false);
       response.end(formatSseComment(`${usageCommentPrefix}${statement}`));
@@ -207,8 +204,11 @@ class Run {
     } catch (error) {
       throw error instanceof ProviderError ? error : failureOf(error, this.#abort, this.#admitted.backend.health);
     }
+    const endedAt = this.#options.clock.monotonic();
     const metered = usageOfAnswer(answer.value, this.#estimatedInput);
-    statistics.end(undefined);
+    const firstOutputAt = firstOutputOf(answer.value, metered, { startedAt: this.#startedAt, endedAt });
+    if (firstOutputAt !== undefined) this.#firstOutput(statistics, firstOutputAt);
+    statistics.end(uncachedTokens(metered));
     this.#hasher.update(answer.body);
     const statement = await this.#deliver(metered, this.#hasher.digest(), false);
     this.#meter.note(metered);
@@ -220,6 +220,11 @@ class Run {
     });
     response.end(answer.body);
     return "delivered";
+  }
+
+  #firstOutput(statistics: StreamStatistics, at: number): void {
+    statistics.firstOutput(at);
+    this.#options.events.firstOutput(this.#admitted, at - this.#startedAt);
   }
 
   async #open(limitMs: number | undefined) {
@@ -316,6 +321,11 @@ class Run {
     arm();
     return () => cancel();
   }
+}
+
+/** Prompt tokens that the backend computed; undefined where it did not say its usage. */
+function uncachedTokens({ estimated, usage, cachedInputTokens }: MeteredUsage): number | undefined {
+  return estimated ? undefined : usage.inputTokens - cachedInputTokens;
 }
 
 function failedAs(error: unknown, cause: RunAbort["cause"]): RunOutcome {

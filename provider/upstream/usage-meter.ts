@@ -1,5 +1,6 @@
 import type { SseFrame } from "../../protocol/sse.ts";
 import type { Usage } from "../../protocol/usage.ts";
+import { readEngineTimings } from "./engine-timings.ts";
 
 /** What was metered of one answer. */
 export interface MeteredUsage {
@@ -47,7 +48,7 @@ export class UsageMeter {
     }
     this.#deltas += deltas;
     this.#deltasSinceSaid += deltas;
-    const said = readUsage(chunk.usage);
+    const said = readUsage(chunk);
     if (said !== undefined) {
       this.#said = said;
       this.#deltasSinceSaid = 0;
@@ -105,7 +106,7 @@ interface BackendUsage extends Usage {
 
 /** The usage of a whole JSON answer; estimated from its text where the backend does not say it. */
 export function usageOfAnswer(answer: Record<string, unknown>, estimatedInputTokens: number): MeteredUsage {
-  const said = readUsage(answer.usage);
+  const said = readUsage(answer);
   if (said !== undefined) {
     const { cachedInputTokens, ...usage } = said;
     return { usage, estimated: false, cachedInputTokens };
@@ -129,15 +130,21 @@ export function parseObject(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function readUsage(value: unknown): BackendUsage | undefined {
+function readUsage({ usage: value, timings }: Record<string, unknown>): BackendUsage | undefined {
   if (!isObject(value)) return undefined;
   const inputTokens = value.prompt_tokens;
   // Some backends leave the count out of a chunk before the first token.
   const outputTokens = value.completion_tokens ?? 0;
   if (!isCount(inputTokens) || !isCount(outputTokens)) return undefined;
   const details = value.prompt_tokens_details;
-  const cached = isObject(details) && isCount(details.cached_tokens) ? details.cached_tokens : 0;
-  return { inputTokens, outputTokens, cachedInputTokens: Math.min(cached, inputTokens) };
+  const cached = isObject(details) && isCount(details.cached_tokens) ? details.cached_tokens : undefined;
+  // llama.cpp tells what it computed before it told what it had cached.
+  const computed = readEngineTimings(timings)?.promptTokens ?? inputTokens;
+  return {
+    inputTokens,
+    outputTokens,
+    cachedInputTokens: Math.min(cached ?? Math.max(0, inputTokens - computed), inputTokens),
+  };
 }
 
 /** Whether a choice carries more than its role and its end: text, reasoning, a refusal, a tool call. */

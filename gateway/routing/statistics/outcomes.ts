@@ -21,6 +21,8 @@ export interface StreamEnd {
    * between may be the cause.
    */
   readonly acknowledged?: boolean;
+  /** False: the answer was to come in one piece, so that its first token was not to be seen. Default true. */
+  readonly streamed?: boolean;
 }
 
 /** Half-lives of what is remembered of a provider and model, ms. */
@@ -97,6 +99,8 @@ export class Outcomes {
 
   #recordLatency(end: StreamEnd, nowMs: number): void {
     if (end.ttftMs === undefined) {
+      // An answer in one piece shows its end alone, which is as long after its first token as it is long itself.
+      if (end.outcome === "success" || end.streamed === false) return;
       // The client left before the first token: the true time is longer than what it waited, so the wait may only raise the mean.
       const mean = this.#ttft.value(nowMs);
       if (mean !== undefined && end.durationMs > mean) this.#ttft.add(end.durationMs, nowMs);

@@ -5,7 +5,7 @@ import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { bodyHash } from "../../../protocol/body-hash.ts";
 import { providerStatusTypedData } from "../../../protocol/messages.ts";
 import { SseSplitter } from "../../../protocol/sse.ts";
-import type { ProviderStatus, SignedProviderStatus } from "../../../protocol/status.ts";
+import type { ModelStatus, ProviderStatus, SignedProviderStatus } from "../../../protocol/status.ts";
 import { ProviderSigner } from "../../../provider/signer.ts";
 import { StatusService } from "../../../provider/statistics/status-service.ts";
 import { chunk, end, hang, hold } from "../../support/scripted-upstream.ts";
@@ -17,6 +17,7 @@ import { startNode, type TestNode } from "../support/node.ts";
 import {
   delta,
   doneChunk,
+  goodAnswer,
   goodStream,
   type ScriptedBackend,
   startScriptedBackend,
@@ -136,7 +137,7 @@ describe("a node's status over HTTP", () => {
       market,
       backendUrl: backend.url,
       key: await market.providerKey(),
-      environment: { T4T_MAX_CONCURRENT_JOBS: "20" },
+      environment: { T4T_MAX_CONCURRENT_JOBS: "40" },
       dependencies: { probeRhythm: { healthyMs: 50, suspectMs: 50, suspectMaxMs: 50 } },
     });
   });
@@ -208,6 +209,51 @@ describe("a node's status over HTTP", () => {
     expect(fresh?.generation).to.not.equal(measured?.generation);
     expect(fresh?.maxInputTps).to.equal(undefined);
     expect(await gauge()).to.equal(false);
+  });
+
+  describe("after answers that were not streamed", () => {
+    /** Throughput after five answers that each take `tookMs` of the backend's time. */
+    async function throughputOf(tookMs: number, ...answer: Parameters<typeof goodAnswer>): Promise<ModelStatus> {
+      await restart();
+      for (let turn = 0; turn < 5; turn += 1) {
+        backend.use(() => [hold(delay(tookMs)), ...goodAnswer(...answer)]);
+        const job = await market.client.post(node.address);
+        const response = await market.client.request(node.url, job, chatBody());
+        expect(response.status, await response.text()).to.equal(200);
+      }
+      return (await status()).models[0] ?? expect.fail("no model");
+    }
+
+    /** A new generation of the backend: what was measured before is gone. */
+    async function restart(): Promise<void> {
+      backend.setHealthy(false);
+      await until("it is down", async () => (await fetch(`${node.url}/readyz`)).status === 503, 15_000);
+      backend.setHealthy(true);
+      await until("it is back", async () => (await fetch(`${node.url}/readyz`)).status === 200, 15_000);
+    }
+
+    it("knows the throughput where the engine says how long it generated, so that a market without streams has weights", async () => {
+      const timings = { cache_n: 200, prompt_n: 800, prompt_ms: 40, predicted_n: 30, predicted_ms: 100 };
+      // 800 tokens in the 50 ms before the first token, or a little more.
+      const measured = await throughputOf(150, "Hello", 1_000, 30, { timings });
+      expect(measured.lastMeanInputTps).to.be.within(4_000, 16_500);
+      expect(measured.maxInputTps).to.be.at.least(measured.lastMeanInputTps ?? 0);
+    });
+
+    it("knows it of answers of one token, whose end is their first token", async () => {
+      const measured = await throughputOf(50, "Yes", 1_000, 1);
+      expect(measured.lastMeanInputTps).to.be.within(5_000, 20_500);
+    });
+
+    it("does not take the time of generating for the prompt's where the engine says nothing", async () => {
+      expect(await throughputOf(50, "Hello", 1_000, 30)).to.not.have.any.keys("lastMeanInputTps", "maxInputTps");
+    });
+
+    it("believes no engine that generated for longer than its answer took", async () => {
+      const timings = { prompt_n: 800, prompt_ms: 1, predicted_n: 30, predicted_ms: 10_000 };
+      const measured = await throughputOf(20, "Hello", 1_000, 30, { timings });
+      expect(measured).to.not.have.any.keys("lastMeanInputTps", "maxInputTps");
+    });
   });
 
   it("refuses more followers than it can serve, and forgets those that left", async () => {

@@ -85,13 +85,14 @@ export function goodStream(words: readonly string[], inputTokens = 7): Script {
   ];
 }
 
-/** A whole good JSON answer. */
-export function goodAnswer(content: string, inputTokens = 7, outputTokens = 3): Script {
+/** A whole good JSON answer. @param more Further members of it. */
+export function goodAnswer(content: string, inputTokens = 7, outputTokens = 3, more: object = {}): Script {
   const text = JSON.stringify({
     id: "c",
     object: "chat.completion",
     choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
     usage: { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
+    ...more,
   });
   return [head(200, { "content-type": "application/json" }), chunk(text), end];
 }

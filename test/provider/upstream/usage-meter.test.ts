@@ -26,6 +26,15 @@ describe("UsageMeter", () => {
     expect(meter.isComplete).to.equal(true);
   });
 
+  it("takes what the engine computed of the prompt where the usage does not say what was cached, so that a warm cache is no fast engine", () => {
+    const last = (timings: object, details: object = {}) =>
+      metered(word("a") + frame({ choices: [], ...usage(10, 7, details), timings })).read().cachedInputTokens;
+    expect(last({ prompt_n: 4, prompt_ms: 2, predicted_ms: 9 })).to.equal(6);
+    expect(last({ prompt_n: 4, predicted_ms: 9 }, { prompt_tokens_details: { cached_tokens: 3 } })).to.equal(3);
+    for (const timings of [{ prompt_n: 12, predicted_ms: 9 }, { prompt_n: -1, predicted_ms: 9 }, { predicted_ms: 9 }])
+      expect(last(timings)).to.equal(0);
+  });
+
   it("takes usage that rides on a chunk with choices", () => {
     const meter = metered(
       word("a") + frame({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], ...usage(10, 1) }),

@@ -247,6 +247,16 @@ describe("outcomes", () => {
     expect(statistics.measured(a, model)?.ttftMs).to.equal(500);
   });
 
+  it("take no time to first token from an answer in one piece, whose end is long after its first token", () => {
+    const { statistics } = setup();
+    statistics.acquire(a, 1, model).end(ended("success", 100));
+    statistics.acquire(a, 1, model).end(ended("success", undefined, 20_000));
+    statistics.acquire(a, 1, model).end({ ...ended("aborted", undefined, 9_000), streamed: false });
+    expect(statistics.measured(a, model)?.ttftMs).to.equal(100);
+    expect(statistics.measured(a, model)?.outputTps).to.be.closeTo(111.1, 0.1);
+    expect(statistics.measured(a, model)?.samples).to.equal(2);
+  });
+
   it("decay, so that a provider that was repaired is trusted again", () => {
     const { clock, statistics } = setup();
     for (let index = 0; index < 10; index += 1) statistics.acquire(a, 1, model).end(ended("fault"));
