@@ -124,7 +124,7 @@ export class ProviderInquiry {
       case "refused":
         return this.#refused(jobId, candidate, lease, result.refusal, durationMs);
       case "aborted":
-        lease.end({ outcome: "aborted", durationMs });
+        lease.end({ outcome: "aborted", durationMs, streamed: this.#request.completion.stream });
         this.#record.updateAttempt(jobId, {
           state: "abandoned",
           partial: this.#partial(bounds, result),

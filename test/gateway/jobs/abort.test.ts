@@ -1,10 +1,11 @@
 import { connect } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { bodyHash } from "../../../protocol/body-hash.ts";
-import { chunk, hang, head } from "../../support/scripted-upstream.ts";
-import { chunkData, frame, goodJson } from "../../support/upstream-scripts.ts";
+import { chunk, hang, head, hold } from "../../support/scripted-upstream.ts";
+import { chunkData, frame, goodJson, stream } from "../../support/upstream-scripts.ts";
 import { until } from "../../support/until.ts";
-import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
+import { acknowledged, type ProviderScript, scriptedModel } from "../support/scripted-provider.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
 
 const body = { model: scriptedModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 50, stream: true };
@@ -124,6 +125,36 @@ describe("a client that goes away", () => {
     await place.providers[0]?.upstream.request(0);
     expect(await leave()).to.be.lessThan(abortLimitMs);
     await asked;
+  });
+
+  it("during a JSON answer says nothing of the time to its first token, nor does the answer when it comes", async () => {
+    const slowMs = 100;
+    const scripts = [
+      acknowledged(stream(firstTokens + frame(chunkData({}, "stop")) + frame("[DONE]"))),
+      async (job) => [hold(delay(slowMs)), ...(await acknowledged(goodJson)(job))],
+      () => [hang],
+    ] satisfies readonly ProviderScript[];
+    let next = 0;
+    place = await startTestGateway({
+      providers: [(job) => (scripts[next++] ?? expect.fail("one request too many"))(job)],
+      settings: { ackTimeoutMs: 10_000 },
+    });
+    const measured = async () => {
+      const metrics = await (await fetch(`${place.url}/metrics`)).text();
+      return /^t4t_provider_ttft_seconds\{.*\} (.*)$/m.exec(metrics)?.[1];
+    };
+    await (await ask())?.text();
+    const ofStream = await until("the stream is measured", measured);
+    expect(await (await ask({ stream: false }))?.text()).to.include("chat.completion");
+    const asked = ask({ stream: false });
+    await until("the provider works on it", () => place.providers[0]?.completions[2]);
+    await delay(slowMs);
+    client.abort();
+    await asked;
+    await until("both have ended", async () =>
+      (await (await fetch(`${place.url}/metrics`)).text()).includes("t4t_gateway_running_requests 0"),
+    );
+    expect(await measured()).to.equal(ofStream);
   });
 
   it("in the middle of a stream has paid for the part that it got, and for no more than that", async () => {
