@@ -77,6 +77,7 @@ function recordOf(address: Address, random: Random): ProviderRecord {
     generation: 1,
     maxConcurrentJobs,
     openJobs: Math.floor(random() * (maxConcurrentJobs + 1)),
+    stake: 0n,
     offerings: new Map([[model, offering]]),
     reputation: new Map([[model, reputationRecord(random)]]),
   };

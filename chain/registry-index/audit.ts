@@ -7,7 +7,8 @@ import type { ProviderRecord } from "./types.ts";
 
 /** Fields of a record that the registry's views tell, as one text: equal records have equal texts. */
 function essence(record: ProviderRecord): string {
-  const { address, operator, payout, endpoint, active, lastSeen, generation, maxConcurrentJobs, openJobs } = record;
+  const { address, operator, payout, endpoint, active, lastSeen, generation, maxConcurrentJobs, openJobs, stake } =
+    record;
   const offerings = [...record.offerings.values()]
     .map((offering) => [
       offering.offeringId,
@@ -28,6 +29,7 @@ function essence(record: ProviderRecord): string {
     generation,
     maxConcurrentJobs,
     openJobs,
+    String(stake),
     offerings,
   ]);
 }

@@ -44,6 +44,9 @@ export type ProviderChange =
   | { readonly type: "payout"; readonly payout: Address }
   /** Owner or operator acted, and nothing else of the record changed. */
   | { readonly type: "seen" }
+  | { readonly type: "stake"; readonly stake: bigint }
+  /** Taken by the market: no act of owner or operator. */
+  | { readonly type: "stake_slashed"; readonly stake: bigint }
   | { readonly type: "cap"; readonly maxConcurrentJobs: number; readonly openJobs: number }
   | { readonly type: "slots"; readonly maxConcurrentJobs: number; readonly openJobs: number }
   | {
@@ -156,8 +159,11 @@ const registryDecoders: ReadonlyMap<Hex, Decoder> = new Map([
   ),
   decoder(providerRegistryAbi, "PayoutChanged", (topics, [payout]) => ofProvider(topics, { type: "payout", payout })),
   decoder(providerRegistryAbi, "Heartbeat", (topics) => ofProvider(topics, seen)),
-  decoder(providerRegistryAbi, "Staked", (topics) => ofProvider(topics, seen)),
-  decoder(providerRegistryAbi, "UnbondingStarted", (topics) => ofProvider(topics, seen)),
+  decoder(providerRegistryAbi, "Staked", (topics, [, stake]) => ofProvider(topics, { type: "stake", stake })),
+  decoder(providerRegistryAbi, "UnbondingStarted", (topics, [, stake]) => ofProvider(topics, { type: "stake", stake })),
+  decoder(providerRegistryAbi, "StakeSlashed", (topics, [, stake]) =>
+    ofProvider(topics, { type: "stake_slashed", stake }),
+  ),
   decoder(providerRegistryAbi, "StakeWithdrawn", (topics) => ofProvider(topics, seen)),
   decoder(providerRegistryAbi, "MaxConcurrentJobsUpdated", (topics, [, maxConcurrentJobs, openJobs]) =>
     ofProvider(topics, { type: "cap", maxConcurrentJobs, openJobs }),

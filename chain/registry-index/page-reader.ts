@@ -24,6 +24,7 @@ export function recordFromViews(provider: ProviderView, offerings: readonly Offe
     generation: provider.generation,
     maxConcurrentJobs: provider.maxConcurrentJobs,
     openJobs: provider.openJobs,
+    stake: provider.stake,
     offerings: records,
     reputation: new Map(),
   });

@@ -51,9 +51,11 @@ export function applyLogs(
   };
 }
 
+const timelessChanges: ReadonlySet<ProviderChange["type"]> = new Set(["slots", "deactivated", "stake_slashed"]);
+
 /** Whether a log may move `lastSeen`, so that its block's time must be known. */
 export function needsTimestamp(log: IndexedLog): boolean {
-  return log.subject === "provider" && log.change.type !== "slots" && log.change.type !== "deactivated";
+  return log.subject === "provider" && !timelessChanges.has(log.change.type);
 }
 
 function providerAfter(
@@ -74,6 +76,7 @@ function providerAfter(
       generation,
       maxConcurrentJobs,
       openJobs: 0,
+      stake: 0n,
       offerings: noOfferings,
       reputation: noReputation,
     });
@@ -83,6 +86,8 @@ function providerAfter(
   switch (change.type) {
     case "slots":
       return Object.freeze({ ...before, openJobs: change.openJobs, maxConcurrentJobs: change.maxConcurrentJobs });
+    case "stake_slashed":
+      return Object.freeze({ ...before, stake: change.stake });
     case "deactivated":
       return Object.freeze({ ...before, active: false });
     case "reactivated":
@@ -105,6 +110,8 @@ function providerAfter(
       return seen(before, { offerings: withOffering(before, offeringOf(before.address, change)) }, time);
     case "offering_removed":
       return seen(before, { offerings: withoutOffering(before, change.modelKey) }, time);
+    case "stake":
+      return seen(before, { stake: change.stake }, time);
     case "seen":
       return seen(before, {}, time);
   }

@@ -47,6 +47,8 @@ export interface ProviderRecord {
   /** 0 = no cap. */
   readonly maxConcurrentJobs: number;
   readonly openJobs: number;
+  /** Wei that cover its jobs: staked and not unbonding. Open jobs hold a part of it, which no event tells. */
+  readonly stake: bigint;
   readonly offerings: ReadonlyMap<string, OfferingRecord>;
   readonly reputation: ReadonlyMap<string, ReputationRecord>;
 }

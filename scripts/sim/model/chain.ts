@@ -34,6 +34,7 @@ function recordOf(backend: Backend, openJobs: number, nowMs: number): ProviderRe
     generation: 1,
     maxConcurrentJobs: slots,
     openJobs,
+    stake: 0n,
     offerings: new Map([[simModel, offering]]),
     reputation: new Map(),
   };

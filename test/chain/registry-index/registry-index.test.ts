@@ -175,7 +175,7 @@ for (const start of [startHardhatChain, startAnvil]) {
       const provider = await market.provider(3, { m: 5_000_000n });
       const client = await market.funded();
       const { index, jobs } = open();
-      await index.waitForBlock(0);
+      const staked = (await index.waitForBlock(0)).snapshot.provider(provider.address)?.stake ?? 0n;
       const slashed = await market.post({ client, provider: provider.address, model: "m", duration: 40 });
       const expired = await market.post({ client, provider: provider.address, model: "m", duration: 40 });
       await market.pass(50);
@@ -187,6 +187,10 @@ for (const start of [startHardhatChain, startAnvil]) {
       expect(reputation?.failed.clients).to.deep.equal([client.address]);
       expect(reputation?.failed.total).to.be.greaterThan(0);
       expect(record?.openJobs).to.equal(0);
+      expect(record?.stake, "less what was slashed").to.equal(staked - 1_000_000n);
+      expect(withoutReputation(record === undefined ? [] : [record])).to.deep.equal(
+        withoutReputation((await views()).filter(({ address }) => address === provider.address)),
+      );
       expect(jobs.map((event) => [event.type, event.jobId])).to.deep.equal([
         ["posted", slashed],
         ["posted", expired],

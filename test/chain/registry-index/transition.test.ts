@@ -94,6 +94,28 @@ describe("what an event does to the state", () => {
     });
   });
 
+  it("knows the stake that covers jobs, so that nobody without it is asked; a slash shows no life", async () => {
+    const acts = [
+      registryEvent("Staked", { provider, amount: 5n, stake: 5n }),
+      registryEvent("UnbondingStarted", { provider, amount: 2n, stake: 3n, unbondingAt: 1 }),
+      registryEvent("StakeWithdrawn", { provider, to: provider, amount: 2n }),
+      registryEvent("StakeSlashed", { provider, amount: 1n, stake: 2n }),
+    ];
+    const seen: unknown[] = [];
+    for (let count = 0; count <= acts.length; count += 1) {
+      const blocks = acts.slice(0, count).map((act) => [act]);
+      const record = (await play(joining(1, 1, ["a"]), ...blocks)).providers.get(provider);
+      seen.push([record?.stake, record?.lastSeen]);
+    }
+    expect(seen).to.deep.equal([
+      [0n, 100],
+      [5n, 200],
+      [3n, 300],
+      [3n, 400],
+      [2n, 400],
+    ]);
+  });
+
   it("counts a new generation at each return", async () => {
     const state = await play(
       joining(1, 1, []),

@@ -24,6 +24,7 @@ export interface ProviderSketch {
   readonly generation?: number;
   readonly maxConcurrentJobs?: number;
   readonly openJobs?: number;
+  readonly stake?: bigint;
 }
 
 export interface OfferSketch {
@@ -73,6 +74,7 @@ export function providerRecord(sketch: ProviderSketch): ProviderRecord {
     generation: sketch.generation ?? 1,
     maxConcurrentJobs: sketch.maxConcurrentJobs ?? 0,
     openJobs: sketch.openJobs ?? 0,
+    stake: sketch.stake ?? 10n ** 24n,
     offerings,
     reputation,
   };
