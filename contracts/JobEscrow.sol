@@ -267,7 +267,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
         address provider = _jobProvider(state);
         _refund(job, state, JobStatus.Cancelled);
-        REGISTRY.releaseSlots(provider, 1, _collateral(state.maxPayment()), false);
+        _freeSlots(provider, 1, _collateral(state.maxPayment()), false);
         emit JobCancelled(jobId, provider);
     }
 
@@ -612,9 +612,30 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     /// @dev Frees the slots of the jobs of a run.
     function _endRun(Run memory run, bool seen) private {
         if (run.count == 0) return;
-        REGISTRY.releaseSlots(run.provider, run.count, run.collateral, seen);
+        _freeSlots(run.provider, run.count, run.collateral, seen);
         run.count = 0;
         run.collateral = 0;
+    }
+
+    /// @dev Frees the slots of ended jobs; when another market has freed some of them, those that are left.
+    function _freeSlots(address provider, uint32 count, uint128 collateral, bool seen) private {
+        // solhint-disable-next-line no-empty-blocks
+        try REGISTRY.releaseSlots(provider, count, collateral, seen) {}
+        catch (bytes memory reason) {
+            uint32 left = _slotsLeft(reason);
+            if (left != 0) REGISTRY.releaseSlots(provider, left, collateral, seen);
+            emit SlotsMissing(provider, count - left);
+        }
+    }
+
+    /// @dev Slots that the registry counts, when it refused to free more than that; any other error goes on as it is. So does an empty
+    /// one, which a lack of gas leaves: nobody can end a job without its slot by sending too little.
+    function _slotsLeft(bytes memory reason) private pure returns (uint32 left) {
+        bool underflow = bytes4(reason) == IProviderRegistry.SlotUnderflow.selector;
+        assembly ("memory-safe") {
+            if iszero(underflow) { revert(add(reason, 0x20), mload(reason)) }
+            left := mload(add(reason, 0x44)) // after length, selector and provider
+        }
     }
 
     function _collateral(uint96 payment) private view returns (uint96) {
@@ -658,18 +679,31 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         bytes4 selector = IProviderRegistry.settleSlotFor.selector;
         uint256 offeringId = state.offeringId();
         uint256 collateral = _collateral(state.maxPayment());
+        bool freed;
+        bytes memory reason;
         assembly ("memory-safe") {
             let data := mload(0x40)
             mstore(data, selector)
             mstore(add(data, 0x04), caller())
             mstore(add(data, 0x24), offeringId)
             mstore(add(data, 0x44), collateral)
-            if iszero(call(gas(), target, 0, data, 0x64, 0x00, 0x40)) {
-                returndatacopy(data, 0x00, returndatasize())
-                revert(data, returndatasize())
+            freed := call(gas(), target, 0, data, 0x64, 0x00, 0x40)
+            switch freed
+            case 0 {
+                reason := data
+                mstore(reason, returndatasize())
+                returndatacopy(add(reason, 0x20), 0x00, returndatasize())
+                mstore(0x40, and(add(add(reason, returndatasize()), 0x3f), not(0x1f)))
             }
-            terms := mload(0x00)
-            provider := mload(0x20)
+            default {
+                terms := mload(0x00)
+                provider := mload(0x20)
+            }
+        }
+        if (!freed) {
+            _slotsLeft(reason); // none, and so not this one
+            (terms, provider) = REGISTRY.termsFor(msg.sender, offeringId);
+            emit SlotsMissing(provider, 1);
         }
         if (provider == address(0)) revert NotJobProvider(jobId, msg.sender);
     }

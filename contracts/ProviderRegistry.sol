@@ -20,7 +20,6 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     using EnumerableSet for EnumerableSet.AddressSet;
     using EnumerableSet for EnumerableSet.Bytes32Set;
     using SafeCast for uint256;
-    using SafeCast for int256;
     using SafeERC20 for IERC20;
 
     // ---------------------------------------------------------------------------------------------------------- types
@@ -76,10 +75,12 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     uint256 private constant BPS = 10_000;
     uint256 private constant MAX_UNBONDING_PERIOD = 365 days;
+    uint256 private constant MAX_STAKE = uint128(type(int128).max);
     /// @dev The market refreshes `lastSeen` when it is older than this part of the time to live.
     uint256 private constant REFRESH_DIVISOR = 8;
-    /// @dev Unbonding periods from the proposal of a market until it can be allowed: one to notice it, one to leave.
-    uint256 private constant NOTICE_PERIODS = 2;
+    /// @dev Unbonding periods from the proposal of a market until it can be allowed: one to notice it, one in which an unbonding that
+    /// was begun meanwhile ends, one to take out the rest.
+    uint256 private constant NOTICE_PERIODS = 3;
     /// @dev Unbonding periods in which it can then be allowed: a proposal that was forgotten is void.
     uint256 private constant GRACE_PERIODS = 1;
 
@@ -285,8 +286,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         provider.stake = uint128(stake);
         provider.unbonding = uint128(amount);
         provider.unbondingAt = unbondingAt;
-        provider.state =
-            _seenNow(provider.state).withHeadroom((int256(provider.state.headroom()) - int256(amount)).toInt128());
+        provider.state = _moved(_seenNow(provider.state), -int256(amount), stake);
         emit UnbondingStarted(msg.sender, amount, stake, unbondingAt);
     }
 
@@ -371,7 +371,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         (terms, provider) = _termsFor(principal, offeringId);
         if (provider == address(0)) return (NO_TERMS, address(0));
         Provider storage row = _providers[provider];
-        ProviderState state = _refreshed(provider, _released(provider, row.state, 1, collateral));
+        ProviderState state = _refreshed(provider, _released(provider, row.state, 1, uint128(collateral)));
         row.state = state;
         emit SlotsChanged(provider, state.openJobs(), state.maxConcurrentJobs());
     }
@@ -391,7 +391,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         if (fromUnbonding != 0 && fromUnbonding == unbonding) row.unbondingAt = 0;
         _burntStake += burnt;
 
-        ProviderState state = _released(provider, row.state, count, collateral - fromStake);
+        ProviderState state = _moved(_released(provider, row.state, count, collateral - fromStake), 0, stake);
         bool deactivated = stake < MIN_STAKE && state.isActive();
         if (deactivated) state = state.withActive(false);
         row.state = state;
@@ -426,8 +426,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     /// @inheritdoc IProviderRegistry
     function proposeMarket(address market) external onlyOwner {
-        // What is to be judged while it waits must be there.
-        if (market.code.length == 0) _refuseMarket();
+        _requireCode(market);
         Market storage row = _markets[market];
         if (row.known) revert MarketKnown(market);
         unchecked {
@@ -440,9 +439,9 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
 
     /// @inheritdoc IProviderRegistry
     function setMarket(address market, bool allowed) external onlyOwner {
-        if (market == address(0)) _refuseMarket();
         Market storage row = _markets[market];
         if (allowed && !row.known) {
+            _requireCode(market);
             // Before the first provider there is no stake to warn.
             if (_owners.length != 0) _requireDue(market);
             if (_knownMarkets.length >= MAX_MARKETS) revert TooManyMarkets(MAX_MARKETS);
@@ -472,7 +471,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
             generation: provider.generation,
             maxConcurrentJobs: state.maxConcurrentJobs(),
             openJobs: state.openJobs(),
-            exposure: uint256(int256(uint256(provider.stake)) - state.headroom()).toUint128(),
+            exposure: _exposure(provider.stake, state.headroom()),
             stake: provider.stake,
             unbonding: provider.unbonding,
             unbondingAt: provider.unbondingAt,
@@ -706,8 +705,9 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         if (block.timestamp < from || block.timestamp >= until) revert MarketNotDue(market, from, until);
     }
 
-    function _refuseMarket() private pure {
-        revert InvalidParameter("market");
+    /// @dev What is to be judged must be there; and an address that nobody can be at would be a dead end for good.
+    function _requireCode(address market) private view {
+        if (market.code.length == 0) revert InvalidParameter("market");
     }
 
     /// @dev Makes `operator` act for `owner_`. The owner acts for itself from the start.
@@ -867,7 +867,7 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
     }
 
     /// @dev The state after `count` slots were freed and `collateral` came back.
-    function _released(address provider, ProviderState state, uint256 count, uint256 collateral)
+    function _released(address provider, ProviderState state, uint256 count, uint128 collateral)
         private
         pure
         returns (ProviderState)
@@ -877,19 +877,42 @@ contract ProviderRegistry is IProviderRegistry, Ownable2Step, ReentrancyGuard {
         return state.released(count, collateral);
     }
 
+    /// @dev The state after the stake became `stake`, and headroom moved with it.
+    ///
+    /// Headroom is the stake less what open jobs hold: never more than the stake, and all of it while no job is open. A market that
+    /// gives back more collateral than it took, or less, breaks that; what it did ends here, whenever the stake changes.
+    function _moved(ProviderState state, int256 change, uint256 stake) private pure returns (ProviderState) {
+        unchecked {
+            // It fits: what is held was covered by the stake when it was taken, and no stake passes MAX_STAKE.
+            int256 headroom = state.headroom() + change;
+            if (headroom > int256(stake) || state.openJobs() == 0) headroom = int256(stake);
+            return state.withHeadroom(int128(headroom));
+        }
+    }
+
     // ------------------------------------------------------------------------------------------------------------ others
 
     function _addStake(address owner_, uint256 amount) private {
         uint256 before = TOKEN.balanceOf(address(this));
         TOKEN.safeTransferFrom(msg.sender, address(this), amount);
         uint256 received = TOKEN.balanceOf(address(this)) - before;
-        if (received == 0) revert InvalidAmount(amount);
-
         Provider storage provider = _providers[owner_];
-        uint128 stake = (provider.stake + received).toUint128();
-        provider.stake = stake;
-        provider.state = provider.state.withHeadroom((int256(provider.state.headroom()) + int256(received)).toInt128());
+        uint256 stake = provider.stake + received;
+        if (received == 0 || stake > MAX_STAKE) revert InvalidAmount(amount);
+
+        provider.stake = uint128(stake);
+        provider.state = _moved(provider.state, int256(received), stake);
         emit Staked(owner_, received, stake);
+    }
+
+    /// @dev Collateral of open jobs. A headroom above the stake, which only a market that gives back what it never took can make, is none:
+    /// nobody's view of a provider may depend on every market being honest.
+    function _exposure(uint128 stake, int128 headroom) private pure returns (uint128) {
+        unchecked {
+            // As in _moved.
+            int256 exposure = int256(uint256(stake)) - headroom;
+            return exposure > 0 ? uint128(uint256(exposure)) : 0;
+        }
     }
 
     /// @dev Of the caller's own provider.

@@ -24,7 +24,8 @@ import {IRefusalErrors} from "./IRefusalErrors.sol";
 ///
 /// "Any time" includes the time after the deadline or the response window, while nobody has ended the job: who comes first decides.
 /// The deadline needs neither party, so no job can be left without an end. Every end frees the job's slot exactly once, and
-/// divides `maxPayment` between provider (payment) and client (the rest).
+/// divides `maxPayment` between provider (payment) and client (the rest). A slot that another market freed already, which only a
+/// dishonest one does, holds up no end but {slashJob}: the money goes where it belongs, and {SlotsMissing} says it.
 ///
 /// Money is credited to internal balances only; tokens move in deposits and withdrawals. What arrives is counted, so fees on
 /// transfer are the depositor's. Tokens whose balances change by themselves (rebasing) are not supported.
@@ -146,6 +147,9 @@ interface IJobEscrow is IRefusalErrors {
     event Unpaused(address account);
     /// @notice An item of {expireJobs} that was not expired, and what stood in the way: its status (also `None`), or its deadline.
     event ExpirySkipped(bytes32 indexed jobId, JobStatus status, uint40 deadline);
+    /// @notice Jobs ended, and the registry counted `count` slots fewer as taken than they had: another market freed those. An alarm: it
+    /// never comes while every market is honest.
+    event SlotsMissing(address indexed provider, uint32 count);
 
     // --------------------------------------------------------------------------------------------------------- errors
 
@@ -297,7 +301,8 @@ interface IJobEscrow is IRefusalErrors {
     /// owner, by its operator, or by a former one that was operator after the job was posted. Emits {JobSlashed}.
     ///
     /// Burns `collateralBps` of `maxPayment`, rounded down, and never more than is staked. Nobody gains it. A provider that ends
-    /// the job in time, also by declining it, loses nothing.
+    /// the job in time, also by declining it, loses nothing. Reverts {SlotUnderflow} when another market freed the job's slot: then
+    /// {expireJobs} gives the money back.
     function slashJob(bytes32 jobId, bytes32 requestHash, bytes calldata acknowledgement) external;
 
     // ---------------------------------------------------------------------------------------------------------- owner

@@ -19,7 +19,7 @@ import {IRefusalErrors} from "./IRefusalErrors.sol";
 ///
 /// Trust: markets are trusted with the slots and the stake of every provider, also those that another market took: there is one
 /// counter a provider, because a counter a market would cost each job 5,000 gas more. The contract owner adds markets, each after a
-/// public notice of two unbonding periods, so that whoever does not trust it can take its stake out first; it can do nothing else.
+/// public notice of three unbonding periods, so that whoever does not trust it can take its stake out first; it can do nothing else.
 /// Tokens with fees on transfer are counted as received; balances that change by themselves (rebasing) are not supported: what a
 /// negative rebase takes is missing from the last withdrawals.
 interface IProviderRegistry is IRefusalErrors {
@@ -185,7 +185,7 @@ interface IProviderRegistry is IRefusalErrors {
     error TooManyMarkets(uint256 max);
     /// @notice More slots given back than are taken, or none.
     error SlotUnderflow(address provider, uint32 openJobs, uint32 count);
-    /// @notice Zero where something is needed, or tokens of which nothing arrived.
+    /// @notice Zero where something is needed, tokens of which nothing arrived, or a stake far above the supply of any sane token.
     error InvalidAmount(uint256 amount);
     /// @notice There is an unbonding, and it ends at `unbondingAt`.
     error UnbondingPending(uint40 unbondingAt);
@@ -265,7 +265,7 @@ interface IProviderRegistry is IRefusalErrors {
 
     /// @notice Adds stake.
     /// @dev Owner only. Pulls `amount` tokens from the caller and counts what arrived. Emits {Staked}. Requires that something
-    /// arrived ({InvalidAmount}).
+    /// arrived, and that the stake does not pass 2^127 - 1 ({InvalidAmount}).
     function addStake(uint256 amount) external;
 
     /// @notice Moves stake into unbonding, for `unbondingPeriod`.
@@ -360,18 +360,19 @@ interface IProviderRegistry is IRefusalErrors {
 
     // ------------------------------------------------------------------------------------------------------------ owner's
 
-    /// @notice Gives notice of a new market: {setMarket} can allow it from two unbonding periods from now on, for one more.
+    /// @notice Gives notice of a new market: {setMarket} can allow it from three unbonding periods from now on, for one more.
     /// @dev Contract owner only. Emits {MarketProposed}. Requires a contract at `market` ({InvalidParameter}), so that it can be judged
-    /// while it waits, that was never allowed ({MarketKnown}). Proposed again, the time starts anew.
+    /// while it waits, that was never allowed ({MarketKnown}). Proposed again, the time starts anew. Who owns the contract next finds
+    /// the proposal as it is, and may withdraw it.
     ///
-    /// Every market is trusted with all slots and stakes. A provider that notices it within one unbonding period has another in which
-    /// to take all of its stake out, also when a part was unbonding already.
+    /// Every market is trusted with all slots and stakes. Whoever notices within one unbonding period gets all of its stake out in
+    /// time: an unbonding that is under way by then ends within the second, and one of all the rest within the third.
     function proposeMarket(address market) external;
 
     /// @notice Allows a market to take new slots, or forbids it, at once. A forbidden market can still free slots.
-    /// @dev Contract owner only. Emits {MarketSet}, and {MarketProposalWithdrawn} when one is forbidden that was proposed. Requires an
-    /// address that is not zero ({InvalidParameter}); to allow a market for the first time, its time to have come ({MarketNotDue}),
-    /// unless no provider has ever registered, and fewer than MAX_MARKETS that ever were allowed ({TooManyMarkets}).
+    /// @dev Contract owner only. Emits {MarketSet}, and {MarketProposalWithdrawn} when one is forbidden that was proposed. Requires, to
+    /// allow a market for the first time: a contract there ({InvalidParameter}); its time to have come ({MarketNotDue}), unless no
+    /// provider has ever registered; and fewer than MAX_MARKETS that ever were allowed ({TooManyMarkets}).
     ///
     /// A market that was allowed before needs no new notice: it kept its power over stakes while it was forbidden, to end its jobs,
     /// so a wait would protect nobody, and would make an outage of weeks of one wrong call.

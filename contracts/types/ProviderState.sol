@@ -64,10 +64,15 @@ function acquired(ProviderState state, uint256 count, uint256 collateral) pure r
     }
 }
 
-/// @dev After `count` slots and `collateral` came back. The caller has compared: `count <= openJobs`.
-function released(ProviderState state, uint256 count, uint256 collateral) pure returns (ProviderState) {
+/// @dev After `count` slots and `collateral` came back. The caller has compared: `count <= openJobs`. Headroom stops at the end of its
+/// type: only a market that gives back what it never took gets it there, and round the end it would be a debt.
+function released(ProviderState state, uint256 count, uint128 collateral) pure returns (ProviderState) {
     unchecked {
-        return ProviderState.wrap(ProviderState.unwrap(state) - count + (collateral << HEADROOM_SHIFT));
+        uint256 freed = ProviderState.unwrap(state) - count;
+        uint256 next = freed + (uint256(collateral) << HEADROOM_SHIFT);
+        // Headroom is on top, so a sum that passed its end is less, as a signed number, than what was added to.
+        if (int256(next) < int256(freed)) return ProviderState.wrap(freed).withHeadroom(type(int128).max);
+        return ProviderState.wrap(next);
     }
 }
 

@@ -16,7 +16,7 @@ export const weaknesses: readonly Weakness[] = [
   {
     name: "a cancelled job keeps its slot",
     file: ESCROW,
-    text: "        REGISTRY.releaseSlots(provider, 1, _collateral(state.maxPayment()), false);\n        emit JobCancelled",
+    text: "        _freeSlots(provider, 1, _collateral(state.maxPayment()), false);\n        emit JobCancelled",
     instead: "        emit JobCancelled",
   },
   {
@@ -77,8 +77,8 @@ export const weaknesses: readonly Weakness[] = [
   {
     name: "a freed slot does not give its collateral back",
     file: STATE,
-    text: "ProviderState.unwrap(state) - count + (collateral << HEADROOM_SHIFT)",
-    instead: "ProviderState.unwrap(state) - count + ((collateral - collateral) << HEADROOM_SHIFT)",
+    text: "freed + (uint256(collateral) << HEADROOM_SHIFT)",
+    instead: "freed + (uint256(collateral - collateral) << HEADROOM_SHIFT)",
   },
   {
     name: "a cancel request is final before it could be answered",

@@ -192,7 +192,7 @@ describe("withdrawing", () => {
   it("refuses any market of the registry, the forbidden ones too", async () => {
     const { market } = await loadFixture(emptyMarket);
     const client = await market.client();
-    const other = market.account();
+    const other = await market.contractAccount();
     await market.registry.setMarket(other, true);
     await market.registry.setMarket(other, false);
     await expect(market.escrow.connect(client).withdraw(1, other))

@@ -119,7 +119,7 @@ describe("the list of markets", () => {
   it("ends, because every appointment of an operator writes to each of them", async () => {
     const market = await deployMarket();
     const max = await market.registry.MAX_MARKETS();
-    const addresses = Array.from({ length: Number(max) }, (_, i) => ethers.getAddress(ethers.toBeHex(i + 1, 20)));
+    const addresses = await market.contracts(Number(max));
     for (const address of addresses.slice(1)) await market.registry.setMarket(address, true);
     await expect(market.registry.setMarket(addresses[0] ?? "", true))
       .to.be.revertedWithCustomError(market.registry, "TooManyMarkets")

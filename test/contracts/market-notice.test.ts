@@ -31,16 +31,16 @@ async function payoutThatBecameAMarket() {
 }
 
 describe("a new market beside providers that are there already", () => {
-  it("is announced two unbonding periods ahead", async () => {
+  it("is announced three unbonding periods ahead", async () => {
     const { market } = await loadFixture(smallMarket);
     const proposed = await market.contractAccount();
     const now = (await time.latest()) + 10;
     await time.setNextBlockTimestamp(now);
     await expect(market.registry.proposeMarket(proposed))
       .to.emit(market.registry, "MarketProposed")
-      .withArgs(proposed, now + 2 * UNBONDING, now + 3 * UNBONDING);
+      .withArgs(proposed, now + 3 * UNBONDING, now + 4 * UNBONDING);
     const times = await market.registry.marketProposal(proposed);
-    expect([...times]).to.deep.equal([BigInt(now + 2 * UNBONDING), BigInt(now + 3 * UNBONDING)]);
+    expect([...times]).to.deep.equal([BigInt(now + 3 * UNBONDING), BigInt(now + 4 * UNBONDING)]);
     expect(await market.registry.isMarket(proposed)).to.equal(false);
   });
 
@@ -87,7 +87,7 @@ describe("a new market beside providers that are there already", () => {
     await time.setNextBlockTimestamp(from - 1n);
     await registry.proposeMarket(proposed);
     await expect(registry.setMarket(proposed, true)).to.be.revertedWithCustomError(registry, "MarketNotDue");
-    expect((await registry.marketProposal(proposed)).from).to.equal(from - 1n + BigInt(2 * UNBONDING));
+    expect((await registry.marketProposal(proposed)).from).to.equal(from - 1n + BigInt(3 * UNBONDING));
   });
 
   it("is withdrawn by forbidding it, and then needs another notice", async () => {
@@ -119,19 +119,20 @@ describe("a new market beside providers that are there already", () => {
       .withArgs(market.escrow);
   });
 
-  it("finds no stake of a provider that noticed within one period, though a part of it was unbonding before", async () => {
+  it("finds no stake of a provider that noticed within one period, though it began to unbond a part just before", async () => {
     const { market, provider } = await loadFixture(smallMarket);
     const own = market.registry.connect(provider.owner);
-    await own.startUnbonding(1n);
     const thief = new Seller(market, await market.contractAccount());
     await market.registry.proposeMarket(thief.account);
     const { from } = await market.registry.marketProposal(thief.account);
 
-    // The provider looks at the last moment of the first period.
-    await time.setNextBlockTimestamp(from - BigInt(UNBONDING) - 2n);
-    await own.withdrawStake();
-    await time.setNextBlockTimestamp(from - BigInt(UNBONDING) - 1n);
+    // Begun blindly at the end of the first period; all the rest as soon as that has ended.
+    await time.setNextBlockTimestamp(from - BigInt(2 * UNBONDING) - 3n);
+    await own.startUnbonding(1n);
+    await time.setNextBlockTimestamp(from - BigInt(2 * UNBONDING) - 2n);
     await own.deactivate();
+    await time.setNextBlockTimestamp(from - BigInt(UNBONDING) - 1n);
+    await own.withdrawStake();
     await time.setNextBlockTimestamp(from - BigInt(UNBONDING));
     await own.startUnbonding(STAKE - 1n);
     await time.setNextBlockTimestamp(from);
@@ -146,7 +147,7 @@ describe("a new market beside providers that are there already", () => {
 describe("markets before the first provider", () => {
   it("are allowed at once: there is no stake to warn", async () => {
     const { market } = await loadFixture(emptyMarket);
-    const other = market.account();
+    const other = await market.contractAccount();
     await market.registry.setMarket(other, true);
     expect(await market.registry.markets()).to.deep.equal([await market.escrow.getAddress(), other.address]);
     await market.provider();

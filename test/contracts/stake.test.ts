@@ -35,6 +35,20 @@ describe("adding stake", () => {
       .withArgs(0);
   });
 
+  it("counts up to 2^127 - 1, which is what headroom can hold, and refuses one unit more", async () => {
+    const { market, provider } = await loadFixture(smallMarket);
+    const most = 2n ** 127n - 1n;
+    await market.token.mint(provider.owner, most + 1n);
+    const own = market.registry.connect(provider.owner);
+    await expect(own.addStake(most - STAKE + 1n))
+      .to.be.revertedWithCustomError(own, "InvalidAmount")
+      .withArgs(most - STAKE + 1n);
+    await own.addStake(most - STAKE);
+    const { stake, exposure } = await market.registry.providerOf(provider.address);
+    expect([stake, exposure]).to.deep.equal([most, 0n]);
+    await market.complete(await market.post(await market.client(), provider));
+  });
+
   it("gives room for another job at once", async () => {
     const { market, client } = await loadFixture(smallMarket);
     const provider = await market.provider({ stake: MIN });

@@ -170,8 +170,16 @@ const builders = {
   setMarket: (world, random) => {
     const from = random.chance(60) ? world.admin : random.of(world.everybody);
     const allowed = random.chance(85);
-    const market = random.of([world.escrow, world.escrow, world.otherMarket, world.otherMarket, ZERO_ADDRESS]);
-    return registryCall(from, "setMarket", [market, allowed], (registry) => registry.setMarket(from, market, allowed));
+    const [market, hasCode] = random.of([
+      [world.escrow, true],
+      [world.escrow, true],
+      [world.otherMarket, true],
+      [world.otherMarket, true],
+      [ZERO_ADDRESS, false],
+    ] as const);
+    return registryCall(from, "setMarket", [market, allowed], (registry) =>
+      registry.setMarket(from, market, allowed, hasCode),
+    );
   },
   proposeMarket: (world, random) => {
     const from = random.chance(80) ? world.admin : random.of(world.everybody);

@@ -240,16 +240,17 @@ export class RegistryModel {
     refuseIf(!hasCode, "InvalidParameter", MARKET_PARAMETER);
     const row = this.#market(market);
     refuseIf(row.known, "MarketKnown", market);
-    row.allowableFrom = this.#state.now + 2n * this.#parameters.unbondingPeriod;
+    row.allowableFrom = this.#state.now + 3n * this.#parameters.unbondingPeriod;
     this.#emit({ name: "MarketProposed", args: [market, ...this.proposal(market)] });
   }
 
-  setMarket(caller: string, market: string, allowed: boolean): void {
+  /** @param hasCode whether a contract is there. */
+  setMarket(caller: string, market: string, allowed: boolean, hasCode: boolean): void {
     refuseIf(caller !== this.#admin, "OwnableUnauthorizedAccount", caller);
-    refuseIf(market === ZERO_ADDRESS, "InvalidParameter", MARKET_PARAMETER);
     const row = this.#market(market);
     const { now, providers, markets } = this.#state;
     if (allowed && !row.known) {
+      refuseIf(!hasCode, "InvalidParameter", MARKET_PARAMETER);
       const [from, until] = this.proposal(market);
       const due = from !== 0n && now >= from && now < until;
       refuseIf(providers.size > 0 && !due, "MarketNotDue", market, from, until);

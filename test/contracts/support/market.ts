@@ -191,6 +191,14 @@ export class Market {
     return await ethers.getImpersonatedSigner(address);
   }
 
+  /** Addresses at each of which there is a contract. */
+  async contracts(count: number): Promise<readonly string[]> {
+    const deployed = Array.from({ length: count }, async () => {
+      return await (await ethers.deployContract("ViewBatch")).getAddress();
+    });
+    return await Promise.all(deployed);
+  }
+
   /** Addresses from which nobody could pass tokens on. */
   async deadEnds(): Promise<readonly string[]> {
     return await Promise.all([this.registry, this.token, this.escrow].map(async (one) => await one.getAddress()));

@@ -207,8 +207,8 @@ export const weaknesses = {
   "lets anybody decline": [
     {
       file: ESCROW,
-      text: "provider := mload(0x20)\n        }\n        if (provider == address(0)) revert",
-      instead: "provider := mload(0x20)\n        }\n        if (provider == address(0) && !@weak) revert",
+      text: "emit SlotsMissing(provider, 1);\n        }\n        if (provider == address(0)) revert",
+      instead: "emit SlotsMissing(provider, 1);\n        }\n        if (provider == address(0) && !@weak) revert",
     },
   ],
   "lets anybody acknowledge": [
@@ -437,6 +437,40 @@ export const weaknesses = {
     },
   ],
   "allows a market without notice": [without(REGISTRY, "if (_owners.length != 0) _requireDue(market);")],
+  "gives notice of two periods": [
+    {
+      file: REGISTRY,
+      text: "block.timestamp + NOTICE_PERIODS * UNBONDING_PERIOD",
+      instead: "block.timestamp + (@weak ? 2 : NOTICE_PERIODS) * UNBONDING_PERIOD",
+    },
+  ],
+  "takes an address without code for a market": [
+    without(REGISTRY, 'if (market.code.length == 0) revert InvalidParameter("market");'),
+  ],
+  "needs the slot to end a job": [
+    {
+      file: ESCROW,
+      text: "function _slotsLeft(bytes memory reason) private pure",
+      instead: "function _slotsLeft(bytes memory reason) private view",
+    },
+    {
+      file: ESCROW,
+      text: "bool underflow = bytes4(reason)",
+      instead: "bool underflow = !@weak && bytes4(reason)",
+    },
+  ],
+  "shows only a stake that holds its collateral": [
+    {
+      file: REGISTRY,
+      text: "function _exposure(uint128 stake, int128 headroom) private pure",
+      instead: "function _exposure(uint128 stake, int128 headroom) private view",
+    },
+    {
+      file: REGISTRY,
+      text: "return exposure > 0 ? uint128(uint256(exposure)) : 0;",
+      instead: "return exposure > 0 || (@weak && uint256(exposure).toUint128() == 0) ? uint128(uint256(exposure)) : 0;",
+    },
+  ],
   "allows any number of markets": [
     without(REGISTRY, "if (_knownMarkets.length >= MAX_MARKETS) revert TooManyMarkets(MAX_MARKETS);"),
   ],
