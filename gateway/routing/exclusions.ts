@@ -4,6 +4,7 @@ import type { Limits } from "./pool/limits.ts";
 import { type Member, standings } from "./pool/member.ts";
 import { placedIn } from "./pool/placement.ts";
 import type { Pool } from "./pool/pool.ts";
+import { isUnderstaked } from "./stake.ts";
 import type { Candidate, Exclusion, ExclusionCounts, ExclusionReason, RoutingRequest } from "./types.ts";
 
 /** Leaves that a count may enter before it estimates; see `SortedTree.count`. */
@@ -58,10 +59,11 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
       if (busy.length >= listed) break;
       const candidate = limits.best(member);
       if (candidate === undefined || input.request.tried.has(candidate.provider)) continue;
-      if (input.isRefused(candidate.provider)) {
-        // Nobody waits for a slot at an endpoint that will not be called.
+      // Nobody waits for a slot where the job could not be placed.
+      const lasting = lastingReason(candidate, input);
+      if (lasting !== undefined) {
         busyCount -= 1;
-        tally.add(candidate.provider, "endpoint_refused");
+        tally.add(candidate.provider, lasting);
         continue;
       }
       busy.push(candidate);
@@ -76,6 +78,12 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   listMembers(tally, pool.at("stale"), "stale");
   countMisfits(input, tally);
   return { busy, busyCount, excluded: tally.excluded, excludedCounts: tally.counts };
+}
+
+/** Why a full candidate would not do with a free slot either. */
+function lastingReason(candidate: Candidate, { isRefused, request }: ExclusionInput): ExclusionReason | undefined {
+  if (isRefused(candidate.provider)) return "endpoint_refused";
+  return isUnderstaked(candidate, request) ? "insufficient_stake" : undefined;
 }
 
 const livePlaces = [...standings, "full"] as const;

@@ -35,6 +35,8 @@ export interface Candidate {
   /** 0 = no cap. */
   readonly maxConcurrentJobs: number;
   readonly openJobs: number;
+  /** Wei of stake, that which open jobs hold included. */
+  readonly stake: bigint;
   /** For this model, at these prices. */
   readonly reputation: Reputation;
 }
@@ -57,6 +59,8 @@ export interface RoutingRequest {
   readonly tried: ReadonlySet<Address>;
   /** Highest price of either kind, wei per million tokens; undefined = no limit. */
   readonly maxPrice: bigint | undefined;
+  /** Wei of stake that a candidate's job would hold; absent: none. */
+  readonly collateralAt?: (candidate: Candidate) => bigint;
 }
 
 /** What this gateway and the providers' signed status know, read at the moment of a decision. All optional values are absent while unknown. */
@@ -130,6 +134,8 @@ export type ExclusionReason =
   | "context_too_small"
   | "already_tried"
   | "at_capacity"
+  /** Its whole stake does not cover this request's job, so the chain would refuse it. */
+  | "insufficient_stake"
   /** Shuts down by its own word: back when it says so, or has registered or come to life anew. */
   | "draining"
   | "not_manual_provider"

@@ -77,6 +77,7 @@ export function candidateOf(provider: ProviderRecord, offering: OfferingRecord):
     contextLength: offering.contextLength,
     maxConcurrentJobs: provider.maxConcurrentJobs,
     openJobs: provider.openJobs,
+    stake: provider.stake,
     reputation,
   };
 }

@@ -1,7 +1,8 @@
 import { expect } from "chai";
 import { createPolicy, select } from "../../../gateway/routing/select.ts";
 import type { PolicyConfig } from "../../../gateway/routing/policy-config.ts";
-import type { RoutingRequest, Selection } from "../../../gateway/routing/types.ts";
+import type { Candidate, RoutingRequest, Selection } from "../../../gateway/routing/types.ts";
+import { MutableRegistry } from "./support/mutable-registry.ts";
 import { addressOf, type ProviderSketch, publish, type SnapshotOptions } from "./support/registry.ts";
 import { requestOf, seeded } from "./support/request.ts";
 import { ScriptedStatistics } from "./support/statistics.ts";
@@ -51,6 +52,60 @@ describe("select", () => {
     expect(both.excluded).to.deep.include({ provider: a, reason: "draining" });
     const alone = selectFrom([{ address: a }], { statistics });
     expect([alone.verdict, alone.excludedCounts]).to.deep.equal(["busy", { draining: 1 }]);
+  });
+
+  describe("with stake for some jobs only", () => {
+    /** A job at a price of 10 holds 1,000 of stake. */
+    const request = { collateralAt: ({ inputPrice }: Candidate) => inputPrice * 100n };
+    const poor = { address: a, models: priced(1n), stake: 99n };
+    const rich = { address: b, models: priced(10n), stake: 1000n };
+
+    it("passes over a provider whose stake does not cover the job, however cheap, as the chain would refuse it", () => {
+      for (const name of ["cheapest", "least_inflight", "consistent_hash", "pulsar", "wait_and_widen"] as const) {
+        const selection = selectFrom([poor, rich], { request, policy: { name } });
+        expect(ranked(selection), name).to.deep.equal([b]);
+        expect(selection.excludedCounts, name).to.deep.equal({ insufficient_stake: 1 });
+      }
+      expect(ranked(selectFrom([{ ...poor, stake: 100n }, rich], { request }))).to.deep.equal([a, b]);
+    });
+
+    it("lets no request wait for it, free or full, as no freed slot would help", () => {
+      for (const openJobs of [0, 1]) {
+        const selection = selectFrom([{ ...poor, maxConcurrentJobs: 1, openJobs }], { request });
+        expect(selection.verdict).to.equal("none");
+        expect(selection.excludedCounts).to.deep.equal({ insufficient_stake: 1 });
+      }
+      const full = selectFrom([poor, { ...rich, maxConcurrentJobs: 1, openJobs: 1 }], { request });
+      expect([full.verdict, full.busyCount]).to.deep.equal(["busy", 1]);
+    });
+
+    it("finds those that have it behind hundreds that joined without", () => {
+      const crowd = Array.from({ length: 500 }, (_, index) => ({
+        ...poor,
+        address: addressOf(100 + index),
+        stake: 0n,
+      }));
+      expect(ranked(selectFrom([...crowd, rich], { request }))).to.deep.equal([b]);
+    });
+
+    it("takes it again once it has staked", () => {
+      const registry = new MutableRegistry();
+      const rankedNow = () =>
+        ranked(
+          select(
+            registry.publish(),
+            requestOf(request),
+            createPolicy({ name: "cheapest" }),
+            new ScriptedStatistics(),
+            1_000_000,
+            seeded(1),
+          ),
+        );
+      registry.put(poor);
+      expect(rankedNow()).to.deep.equal([]);
+      registry.put({ ...poor, stake: 100n });
+      expect(rankedNow()).to.deep.equal([a]);
+    });
   });
 
   it("falls back to the cheapest that is not busy", () => {
