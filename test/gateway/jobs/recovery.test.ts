@@ -8,7 +8,7 @@ import { until } from "../../support/until.ts";
 import type { JobDocument } from "../../../gateway/jobs/job-document.ts";
 import { FakeChain } from "../support/fake-chain.ts";
 import { MemoryJournal } from "../support/memory-journal.ts";
-import { acknowledged, scriptedModel } from "../support/scripted-provider.ts";
+import { acknowledged, type ScriptedProvider, scriptedModel } from "../support/scripted-provider.ts";
 import { testSettings } from "../support/test-settings.ts";
 import { postJson, startTestGateway, type TestGateway } from "../support/test-gateway.ts";
 
@@ -260,7 +260,12 @@ describe("what is left of a job that went wrong", () => {
     expect([...journal.jobs.values()][0]?.open).to.equal(true);
   });
 
-  it("learns of a payment that it missed while it was down", async () => {
+  /** A gateway that went before its receipted job was paid, and what it left: the chain, and a journal that does not know of the payment. */
+  async function paidWhileDown(): Promise<{
+    readonly chain: FakeChain;
+    readonly left: MemoryJournal;
+    readonly provider: ScriptedProvider;
+  }> {
     const chain = new FakeChain();
     const journal = new MemoryJournal();
     place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
@@ -274,6 +279,11 @@ describe("what is left of a job that went wrong", () => {
     chain.complete(receipt.jobId, receipt.usage, receipt.responseHash);
     const left = new MemoryJournal();
     for (const [id, row] of journal.jobs) left.jobs.set(id, { ...row, open: true });
+    return { chain, left, provider };
+  }
+
+  it("learns of a payment that it missed while it was down", async () => {
+    const { chain, left } = await paidWhileDown();
     const next = await startTestGateway({ chain, journal: left });
     await until("it is known", () => documents(left)[0]?.attempts[0]?.state === "settled", 20_000);
     expect(documents(left)[0]?.attempts[0]?.payment).to.equal("10");
@@ -281,20 +291,8 @@ describe("what is left of a job that went wrong", () => {
   });
 
   it("is paid as the chain says, although the node did not tell at once", async () => {
-    const chain = new FakeChain();
-    const journal = new MemoryJournal();
-    place = await startTestGateway({ chain, journal, providers: [acknowledged(goodJson)] });
-    const [provider] = place.providers;
-    if (provider === undefined) throw new Error("no provider");
-    provider.settles = false;
-    await (await ask()).text();
-    const receipt = await until("the receipt arrives", () => provider.receipts[0]);
-    await until("that is journaled", () => documents(journal)[0]?.attempts[0]?.receiptTaken);
-    await place.gateway.close(0);
-    chain.complete(receipt.jobId, receipt.usage, receipt.responseHash);
+    const { chain, left, provider } = await paidWhileDown();
     chain.completionFaults = 1;
-    const left = new MemoryJournal();
-    for (const [id, row] of journal.jobs) left.jobs.set(id, { ...row, open: true });
     const next = await startTestGateway({ chain, journal: left });
     const attempt = await until(
       "it is known",

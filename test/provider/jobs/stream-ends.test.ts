@@ -11,6 +11,7 @@ import { accountFromKey } from "../../../protocol/signing.ts";
 import { encodeDelivered } from "../../../protocol/wire.ts";
 import { MemoryJournal } from "../../gateway/support/memory-journal.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import { acceptedJob } from "../support/provider-jobs.ts";
 
 const jobId: Hex = `0x${"77".repeat(32)}`;
 const hash: Hex = `0x${"22".repeat(32)}`;
@@ -29,18 +30,7 @@ describe("the end of a stream that the journal cannot take, as on a full disk", 
     book = new JobBook(journal, clock);
     faults = [];
     ends = new StreamEnds({ book, clock, onError: (error) => faults.push(error) });
-    await book.insert({
-      jobId,
-      stage: "accepted",
-      client: "0x00000000000000000000000000000000000000C1",
-      inputPrice: "1000000",
-      outputPrice: "1000000",
-      maxPayment: "1000",
-      unsignedLimit: "50",
-      deadline: clock.now() / 1000 + 600,
-      seenAt: clock.now(),
-      attempts: 0,
-    });
+    await book.insert(acceptedJob(clock.now(), { jobId }));
     journal.failure = new Error("disk full");
   });
 

@@ -6,10 +6,10 @@ import type { ProviderJob } from "../../../provider/settlement/job.ts";
 import { JobBook } from "../../../provider/settlement/job-book.ts";
 import { MemoryJournal } from "../../gateway/support/memory-journal.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import { acceptedJob, idOf } from "../support/provider-jobs.ts";
 
 const usage = { inputTokens: 60, outputTokens: 40 };
 const hash: Hex = `0x${"22".repeat(32)}`;
-const idOf = (number: number): Hex => `0x${number.toString(16).padStart(64, "0")}`;
 const delivery = { usage, responseHash: hash, statement: "0x12", estimated: false, partial: false, at: 0 } as const;
 const receipt = { usage, responseHash: hash, signature: "0x34" } as const;
 
@@ -56,21 +56,9 @@ describe("EndCheck", () => {
   async function ended(number: number, onChain: OnChainJobStatus | undefined, change: Partial<ProviderJob>) {
     const jobId = idOf(number);
     if (onChain !== undefined) statuses.set(jobId, onChain);
-    await book.insert({
-      jobId,
-      stage: "settled",
-      client: "0x00000000000000000000000000000000000000C1",
-      inputPrice: "1000000",
-      outputPrice: "1000000",
-      maxPayment: "1000",
-      unsignedLimit: "50",
-      deadline: clock.now() / 1000 + 600,
-      seenAt: clock.now(),
-      acknowledgement: "0x56",
-      attempts: 0,
-      endBlock: 20,
-      ...change,
-    });
+    await book.insert(
+      acceptedJob(clock.now(), { jobId, stage: "settled", acknowledgement: "0x56", endBlock: 20, ...change }),
+    );
     await clock.advance(1);
     return jobId;
   }

@@ -10,23 +10,13 @@ import {
   unsignedClaim,
 } from "../../../provider/settlement/next-step.ts";
 import { judgeReceipt } from "../../../provider/settlement/receipts.ts";
+import { acceptedJob } from "../support/provider-jobs.ts";
 
 const hash: Hex = `0x${"22".repeat(32)}`;
 const nowMs = 1_800_000_000_000;
 const policy: SettlementPolicy = { receiptGraceMs: 60_000, settleMarginSeconds: 10, unfetchedDeclineMs: 30_000 };
 
-const posted: ProviderJob = {
-  jobId: `0x${"11".repeat(32)}`,
-  stage: "posted",
-  client: "0x00000000000000000000000000000000000000C1",
-  inputPrice: "1000000",
-  outputPrice: "1000000",
-  maxPayment: "1000",
-  unsignedLimit: "50",
-  deadline: nowMs / 1000 + 600,
-  seenAt: nowMs,
-  attempts: 0,
-};
+const posted = acceptedJob(nowMs, { jobId: `0x${"11".repeat(32)}`, stage: "posted" });
 const usage = { inputTokens: 60, outputTokens: 40 };
 const delivered: ProviderJob = {
   ...posted,

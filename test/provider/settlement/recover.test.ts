@@ -5,8 +5,8 @@ import { JobBook } from "../../../provider/settlement/job-book.ts";
 import { LostEnds } from "../../../provider/settlement/recover.ts";
 import { MemoryJournal } from "../../gateway/support/memory-journal.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import { acceptedJob, idOf } from "../support/provider-jobs.ts";
 
-const idOf = (number: number): Hex => `0x${number.toString(16).padStart(64, "0")}`;
 const usage = { inputTokens: 60, outputTokens: 40 };
 
 describe("LostEnds", () => {
@@ -25,19 +25,7 @@ describe("LostEnds", () => {
 
   async function accepted(number: number, change: Partial<ProviderJob> = {}): Promise<Hex> {
     const jobId = idOf(number);
-    await book.insert({
-      jobId,
-      stage: "accepted",
-      client: "0x00000000000000000000000000000000000000C1",
-      inputPrice: "1000000",
-      outputPrice: "1000000",
-      maxPayment: "1000",
-      unsignedLimit: "50",
-      deadline: clock.now() / 1000 + 600,
-      seenAt: clock.now(),
-      attempts: 0,
-      ...change,
-    });
+    await book.insert(acceptedJob(clock.now(), { jobId, ...change }));
     return jobId;
   }
 

@@ -22,30 +22,21 @@ import type { Journal } from "../../../store/journal.ts";
 import { openSqliteJournal } from "../../../store/sqlite-journal.ts";
 import { until } from "../../support/until.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import { acceptedJob, idOf } from "../support/provider-jobs.ts";
 
 const escrow: Address = "0x00000000000000000000000000000000000000E5";
 const provider: Address = "0x00000000000000000000000000000000000000A1";
 const hash: Hex = `0x${"22".repeat(32)}`;
 
-const idOf = (number: number): Hex => `0x${number.toString(16).padStart(64, "0")}`;
-
 function jobOf(number: number, nowMs: number, change: Partial<ProviderJob> = {}): ProviderJob {
   const usage = { inputTokens: 60, outputTokens: 40 };
-  return {
+  return acceptedJob(nowMs, {
     jobId: idOf(number),
     stage: "receipted",
-    client: "0x00000000000000000000000000000000000000C1",
-    inputPrice: "1000000",
-    outputPrice: "1000000",
-    maxPayment: "1000",
-    unsignedLimit: "50",
-    deadline: nowMs / 1000 + 600,
-    seenAt: nowMs,
-    attempts: 0,
     delivery: { usage, responseHash: hash, statement: "0x12", estimated: false, partial: false, at: nowMs },
     receipt: { usage, responseHash: hash, signature: "0x34" },
     ...change,
-  };
+  });
 }
 
 /** Job ids of a settlement's calldata. */
