@@ -5,8 +5,9 @@ import { CostHeap } from "./cost-heap.ts";
 import type { Limits } from "./limits.ts";
 import { type Member, memberShape, memberSummary } from "./member.ts";
 import { drawRanks } from "./draw.ts";
+import { OpenNode, type RankRange } from "./open-node.ts";
 import type { MemberTree } from "./pool.ts";
-import type { LeafView, NodeView } from "./sorted-tree.ts";
+import type { BranchView, LeafView, NodeView } from "./sorted-tree.ts";
 
 interface Found {
   readonly candidate: Candidate;
@@ -15,17 +16,13 @@ interface Found {
   readonly tie: number;
 }
 
-interface OpenNode {
-  readonly tree: MemberTree;
-  readonly node: NodeView<Member>;
-}
-
-/** Leaves opened after enough were found, while more at the same cost are left: bounds the work when very many prices tie. */
-const mostTiedLeaves = 64;
+/** Nodes opened after enough were found, while more at the same cost are left: bounds the work when very many prices tie. */
+const mostTiedNodes = 64;
 
 /**
- * The cheapest members for one request. A best-first search that opens only subtrees whose least prices could still win. Equal costs
- * come in random order: each found member draws a number, and of a price that fills several leaves a random few are taken.
+ * The cheapest members for one request. A best-first search that opens only subtrees whose least prices could still win, and meets single
+ * members, too, in the order of their costs: who is met costs most, because what only this moment knows of it lies elsewhere in memory.
+ * Equal costs come in random order: each found member draws a number, and of a price that fills several leaves a random few are taken.
  */
 export class CheapestSearch {
   readonly #request: RoutingRequest;
@@ -34,8 +31,9 @@ export class CheapestSearch {
   readonly #count: number;
   readonly #accept: (member: Member) => Candidate | undefined;
   readonly #found: Found[] = [];
-  /** Price ranges over several leaves that were taken: first rank of each. */
-  readonly #taken: { readonly tree: MemberTree; readonly from: number }[] = [];
+  readonly #open = new CostHeap<OpenNode>();
+  /** Ranges of one price over several leaves, of which members were drawn. */
+  readonly #drawn: RankRange[] = [];
 
   /** @param accept The member's candidate, if it may be chosen now. */
   constructor(
@@ -54,24 +52,30 @@ export class CheapestSearch {
 
   /** The cheapest members of some trees, at most `count`, cheapest first. */
   run(trees: readonly MemberTree[]): Candidate[] {
-    const open = new CostHeap<OpenNode>();
     for (const tree of trees) {
-      const { root, summary } = tree;
-      if (root !== undefined) this.#push(open, tree, root, summary, 0);
-    }
-    let tiedLeaves = 0;
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      const { tree, node } = next;
-      if (node.kind === "leaf") this.#search(tree, node);
-      else {
-        for (let index = 0; index < node.children.length; index += 1) {
-          const child = node.children[index] as NodeView<Member>;
-          this.#push(open, tree, child, node.summaries, index * memberShape.summaryWidth);
-        }
+      if (tree.root !== undefined && this.#limits.visit(tree.summary, 0) !== "skip") {
+        this.#keep(this.#opened(tree, tree.root, 0));
       }
-      if (open.leastCost > this.#worst) break;
-      if (open.leastCost === this.#worst) tiedLeaves += 1;
-      if (tiedLeaves > mostTiedLeaves) break;
+    }
+    let tiedNodes = 0;
+    for (let next = this.#open.pop(); next !== undefined; ) {
+      const worst = this.#worst;
+      if (next.leastCost > worst) {
+        // What is left may still be of use: this one can have come to cost more since it was put aside.
+        next = this.#open.pop();
+        continue;
+      }
+      if (next.leastCost === worst) tiedNodes += 1;
+      if (tiedNodes > mostTiedNodes) break;
+      const { node } = next;
+      const child = node.kind === "leaf" ? this.#take(next, node) : this.#enter(next, node);
+      this.#keep(next);
+      // Downwards first: of many at one cost no more is opened than is needed.
+      if (child !== undefined && child.leastCost <= this.#open.leastCost) next = child;
+      else {
+        if (child !== undefined) this.#keep(child);
+        next = this.#open.pop();
+      }
     }
     return this.#found.map(({ candidate }) => candidate);
   }
@@ -81,43 +85,58 @@ export class CheapestSearch {
     return this.#found.length < this.#count ? Number.POSITIVE_INFINITY : (this.#found.at(-1)?.cost ?? 0);
   }
 
-  #push(
-    open: CostHeap<OpenNode>,
-    tree: MemberTree,
-    node: NodeView<Member>,
-    summaries: readonly number[],
-    at: number,
-  ): void {
-    const bound = this.#costAt(summaries, at);
-    if (bound <= this.#worst && this.#limits.visit(summaries, at) !== "skip") open.push(bound, { tree, node });
+  #opened(tree: MemberTree, node: NodeView<Member>, firstRank: number): OpenNode {
+    const opened = new OpenNode(tree, node, firstRank, this.#request);
+    for (const range of this.#drawn) opened.passRange(range);
+    return opened;
   }
 
-  #search(tree: MemberTree, { elements, summaries }: LeafView<Member>): void {
+  /** Puts a node aside as long as its parts may be of use. */
+  #keep(open: OpenNode): void {
+    const { leastCost } = open;
+    if (leastCost <= this.#worst && leastCost !== Number.POSITIVE_INFINITY) this.#open.push(leastCost, open);
+  }
+
+  /** Opens the child of a branch that may cost least; undefined when nothing below it fits. */
+  #enter(open: OpenNode, { children, summaries }: BranchView<Member>): OpenNode | undefined {
+    const { index, tree } = open;
+    const rank = open.rankAt(index);
+    open.pass(index, index + 1);
+    if (this.#limits.visit(summaries, index * memberShape.summaryWidth) === "skip") return undefined;
+    return this.#opened(tree, children[index] as NodeView<Member>, rank);
+  }
+
+  /** Offers the cheapest element of a leaf, and all others of the same price. */
+  #take(open: OpenNode, { elements, summaries }: LeafView<Member>): undefined {
     const step = memberShape.summaryWidth;
-    let from = 0;
-    while (from < elements.length) {
-      let to = from + 1;
-      while (to < elements.length && isSamePrice(summaries, from * step, to * step)) to += 1;
-      if (this.#costAt(summaries, from * step) <= this.#worst) {
-        const spansLeaves = (from === 0 || to === elements.length) && to - from < tree.size && to - from > 1;
-        if (spansLeaves) this.#searchRange(tree, elements[from] as Member);
-        else for (let index = from; index < to; index += 1) this.#offer(elements[index] as Member);
-      }
-      from = to;
+    let from = open.index;
+    let to = from + 1;
+    while (from > 0 && isSamePrice(summaries, (from - 1) * step, open.index * step)) from -= 1;
+    while (to < elements.length && isSamePrice(summaries, to * step, open.index * step)) to += 1;
+    const mayGoOn = (from === 0 || to === elements.length) && to - from < open.tree.size;
+    if (!mayGoOn || !this.#drawPrice(open.tree, elements[from] as Member, to - from)) {
+      for (let index = from; index < to; index += 1) this.#offer(elements[index] as Member);
     }
+    open.pass(from, to);
   }
 
-  /** Members of one price that may fill several leaves: as many as are wanted, drawn uniformly. */
-  #searchRange(tree: MemberTree, first: Member): void {
+  /**
+   * Of the members of one price, when they fill more than one leaf, as many as are wanted, drawn uniformly. False when the `inLeaf` members
+   * of the leaf are all.
+   */
+  #drawPrice(tree: MemberTree, first: Member, inLeaf: number): boolean {
     const from = tree.rankOf((other) => priceOrder(other, first) < 0);
-    if (this.#taken.some((range) => range.tree === tree && range.from === from)) return;
-    this.#taken.push({ tree, from });
-    const size = tree.rankOf((other) => priceOrder(other, first) <= 0) - from;
+    const to = tree.rankOf((other) => priceOrder(other, first) <= 0);
+    if (to - from === inLeaf) return false;
+    const range = { tree, from, to };
+    this.#drawn.push(range);
+    for (const open of this.#open.items) open.passRange(range);
     let accepted = 0;
-    drawRanks(size, this.#count, this.#random, (rank) => {
+    drawRanks(to - from, this.#count, this.#random, (rank) => {
       if (this.#offer(tree.at(from + rank) as Member)) accepted += 1;
       return accepted < this.#count;
     });
+    return true;
   }
 
   #offer(member: Member): boolean {
@@ -136,13 +155,6 @@ export class CheapestSearch {
 
   #costOf({ leastInput, leastOutput }: Member): number {
     return this.#request.inputTokens * leastInput + this.#request.outputTokens * leastOutput;
-  }
-
-  /** Least cost of what a summary stands for. */
-  #costAt(summaries: readonly number[], at: number): number {
-    const input = summaries[at + memberSummary.leastInput] as number;
-    const output = summaries[at + memberSummary.leastOutput] as number;
-    return this.#request.inputTokens * input + this.#request.outputTokens * output;
   }
 }
 

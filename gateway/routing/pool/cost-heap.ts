@@ -3,6 +3,11 @@ export class CostHeap<T> {
   readonly #costs: number[] = [];
   readonly #items: T[] = [];
 
+  /** All items, in no order. */
+  get items(): readonly T[] {
+    return this.#items;
+  }
+
   /** Cost of the least item; infinite when empty. */
   get leastCost(): number {
     return this.#costs[0] ?? Number.POSITIVE_INFINITY;

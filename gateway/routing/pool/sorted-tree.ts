@@ -20,6 +20,8 @@ export interface LeafView<E> {
 export interface BranchView<E> {
   readonly kind: "branch";
   readonly children: readonly NodeView<E>[];
+  /** Elements below each child. */
+  readonly counts: readonly number[];
   /** Summaries of the children, one behind the other: a search judges all of them without meeting one. */
   readonly summaries: readonly number[];
 }
@@ -110,15 +112,11 @@ export class SortedTree<E> {
     let node = this.#root;
     let rank = 0;
     while (node?.kind === "branch") {
-      let index = node.children.length - 1;
-      while (index > 0 && !isBefore(node.firsts[index] as E)) index -= 1;
+      const index = Math.max(0, prefixLength(node.firsts, isBefore) - 1);
       for (let before = 0; before < index; before += 1) rank += node.counts[before] ?? 0;
       node = node.children[index];
     }
-    if (node === undefined) return 0;
-    let within = 0;
-    while (within < node.elements.length && isBefore(node.elements[within] as E)) within += 1;
-    return rank + within;
+    return node === undefined ? 0 : rank + prefixLength(node.elements, isBefore);
   }
 
   /** The element of the same place in the order. */
@@ -355,6 +353,18 @@ function foldInto(into: number[], at: number, summaries: readonly number[], summ
     }
     from += summaryWidth;
   }
+}
+
+/** How many elements at the start satisfy a condition that holds for a prefix. */
+function prefixLength<E>(elements: readonly E[], isBefore: (element: E) => boolean): number {
+  let low = 0;
+  let high = elements.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore(elements[middle] as E)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function lowerBound<E>(elements: readonly E[], element: E, shape: TreeShape<E>): number {

@@ -40,6 +40,22 @@ describe("cheapest", () => {
     expect(shares.get(addressOf(1))).to.be.within(0.45, 0.55);
   });
 
+  it("names a provider once, and each as often, though one alone of its price lies at the end of another leaf", () => {
+    // Put in order of price, so that the 32nd, the first at the price of all others, is the last of the first leaf.
+    const providers = fleet(100, (index) => {
+      const small = { inputPrice: BigInt(index + 1), outputPrice: 1n, contextLength: 1 };
+      return index < 31 ? { models: { "test/model": small } } : offer(50n, 1n);
+    });
+    const chooser = new Chooser({ name: "cheapest" }, providers);
+    let alone = 0;
+    for (let round = 0; round < 2000; round += 1) {
+      const ranked = chooser.ranked();
+      expect(new Set(ranked).size).to.equal(8);
+      if (ranked.includes(addressOf(32))) alone += 1;
+    }
+    expect(alone / 2000).to.be.within(8 / 69 - 0.04, 8 / 69 + 0.04);
+  });
+
   it("finds the cheapest in order, as a full scan would, whatever the prices and limits", () => {
     const price = fc.bigInt(1n, 40n);
     const provider = fc.record({ input: price, output: price, context: fc.constantFrom(100, 400, 4000) });
