@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { T4tError } from "../protocol/errors.ts";
 import { listenError } from "../protocol/listen-fault.ts";
+import { collateralFor } from "../protocol/money.ts";
 import type { Journal } from "../store/journal.ts";
 import type { GatewayParts } from "./gateway-parts.ts";
 import type { GatewayLife, GatewayServices } from "./gateway-services.ts";
@@ -11,7 +12,7 @@ import type { RouteName } from "./http/router.ts";
 import { cancelJob, getJob, getJobEvents, type JobRouteOptions, listJobs, postJob } from "./jobs/job-routes.ts";
 import { chainUnavailableError } from "./jobs/request-errors.ts";
 import { answerCompletion, type CompletionRouteOptions } from "./openai/completion-routes.ts";
-import { findModel, listModels, priceUnitOf } from "./openai/model-list.ts";
+import { findModel, listModels, type MarketFacts, priceUnitOf } from "./openai/model-list.ts";
 
 /** The ports of one gateway, and what is answered there. */
 export class GatewayServer {
@@ -97,12 +98,12 @@ export class GatewayServer {
       chat: async (exchange) => await answerCompletion(completions, "chat", exchange),
       completions: async (exchange) => await answerCompletion(completions, "text", exchange),
       models: ({ response }) => {
-        const { snapshot, unit } = this.#market();
-        sendJson(response, 200, { object: "list", data: listModels(snapshot, this.#modelsSince, unit) });
+        const { snapshot, facts } = this.#market();
+        sendJson(response, 200, { object: "list", data: listModels(snapshot, facts) });
       },
       model: withId(({ response }, id) => {
-        const { snapshot, unit } = this.#market();
-        sendJson(response, 200, findModel(snapshot, id, this.#modelsSince, unit));
+        const { snapshot, facts } = this.#market();
+        sendJson(response, 200, findModel(snapshot, id, facts));
       }),
       jobs: async (exchange) =>
         exchange.request.method === "POST" ? await postJob(jobs, exchange) : await listJobs(jobs, exchange),
@@ -128,7 +129,12 @@ export class GatewayServer {
     const published = chain?.published();
     const terms = chain?.services?.terms;
     if (published === undefined || terms === undefined) throw chainUnavailableError();
-    return { snapshot: published.snapshot, unit: priceUnitOf(terms.token) };
+    const facts: MarketFacts = {
+      created: this.#modelsSince,
+      unit: priceUnitOf(terms.token),
+      leastStake: collateralFor(terms.minPayment, terms.collateralBps),
+    };
+    return { snapshot: published.snapshot, facts };
   }
 
   async #sendMetrics(response: HttpExchange["response"]): Promise<void> {

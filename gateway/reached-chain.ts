@@ -46,6 +46,7 @@ function requestContext(
     unsignedLimitRatio: settings.unsignedLimitRatio,
     maxPerJob: settings.maxEscrowPerJob,
     minPayment: terms.minPayment,
+    collateralBps: terms.collateralBps,
   };
   return {
     published: () => chain.published(),

@@ -27,6 +27,11 @@ export function settlementFor(prices: Prices, usage: Usage, maxPayment: bigint):
   return payment < maxPayment ? payment : maxPayment;
 }
 
+/** Wei of stake that a job holds, rounded down, exactly as `ProviderRegistry.collateralFor`. @param bps Part of `maxPayment`, 0..10,000. */
+export function collateralFor(maxPayment: bigint, bps: number): bigint {
+  return (maxPayment * BigInt(bps)) / 10_000n;
+}
+
 /**
  * Upper bound of the tokens of a text, for money: a byte-level tokenizer makes at most one token of each UTF-8 byte.
  * What is locked too much comes back at settlement; what is locked too little is never paid.

@@ -236,11 +236,11 @@ export class GatewayChain {
     const { client } = this.#connection;
     try {
       await verifyChain(client, settings.target);
-      const { escrow, chainId } = settings.target;
+      const { escrow, registry, chainId } = settings.target;
       const { dataDir } = settings;
       await bindJournal({ journal, client, chainId, escrow, wallet: this.account.address, dataDir });
       const queue = (this.#queue ??= await this.#openQueue());
-      const calls = new EscrowCalls({ queue, client, escrow, chainId });
+      const calls = new EscrowCalls({ queue, client, escrow, registry, chainId });
       const terms = await calls.readTerms();
       if (this.#closed) {
         await queue.close();

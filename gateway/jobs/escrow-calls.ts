@@ -1,5 +1,6 @@
 import { type Address, encodeFunctionData, erc20Abi, type Hex, parseEventLogs, type PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
+import { providerRegistryAbi } from "../../chain/abi/provider-registry.ts";
 import { jobIdOf } from "../../chain/job-id.ts";
 import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import type { TransactionOutcome, TransactionQueue } from "../../chain/transactions/types.ts";
@@ -30,6 +31,8 @@ export interface TokenUnit {
 export interface EscrowTerms {
   readonly token: TokenUnit;
   readonly minPayment: bigint;
+  /** Basis points of a job's largest payment that the provider's stake must cover. */
+  readonly collateralBps: number;
   readonly minDuration: number;
   readonly maxDuration: number;
   readonly ackWindow: number;
@@ -101,17 +104,20 @@ export class EscrowCalls {
   readonly #queue: TransactionQueue;
   readonly #client: PublicClient;
   readonly #escrow: Address;
+  readonly #registry: Address;
   readonly #chainId: number;
 
   constructor(options: {
     readonly queue: TransactionQueue;
     readonly client: PublicClient;
     readonly escrow: Address;
+    readonly registry: Address;
     readonly chainId: number;
   }) {
     this.#queue = options.queue;
     this.#client = options.client;
     this.#escrow = options.escrow;
+    this.#registry = options.registry;
     this.#chainId = options.chainId;
   }
 
@@ -128,15 +134,25 @@ export class EscrowCalls {
   /** Reads the deployment's constants. Rejects when the chain cannot be reached. */
   async readTerms(): Promise<EscrowTerms> {
     const contract = { address: this.#escrow, abi: jobEscrowAbi } as const;
-    const [token, minPayment, minDuration, maxDuration, ackWindow, responseWindow] = await Promise.all([
+    const registry = { address: this.#registry, abi: providerRegistryAbi } as const;
+    const [token, minPayment, minDuration, maxDuration, ackWindow, responseWindow, bps] = await Promise.all([
       this.#client.readContract({ ...contract, functionName: "token" }),
       this.#client.readContract({ ...contract, functionName: "minPayment" }),
       this.#client.readContract({ ...contract, functionName: "minDuration" }),
       this.#client.readContract({ ...contract, functionName: "maxDuration" }),
       this.#client.readContract({ ...contract, functionName: "ackWindow" }),
       this.#client.readContract({ ...contract, functionName: "responseWindow" }),
+      this.#client.readContract({ ...registry, functionName: "collateralBps" }),
     ]);
-    return { token: await this.#readToken(token), minPayment, minDuration, maxDuration, ackWindow, responseWindow };
+    return {
+      token: await this.#readToken(token),
+      minPayment,
+      collateralBps: Number(bps),
+      minDuration,
+      maxDuration,
+      ackWindow,
+      responseWindow,
+    };
   }
 
   /** ERC-20 leaves both optional: a token without them still pays. */

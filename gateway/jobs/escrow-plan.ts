@@ -1,5 +1,5 @@
 import type { Address } from "viem";
-import { escrowFor, maxUint96 } from "../../protocol/money.ts";
+import { collateralFor, escrowFor, maxUint96 } from "../../protocol/money.ts";
 import type { CompletionRequest } from "../openai/completion-request.ts";
 import type { Candidate } from "../routing/types.ts";
 
@@ -15,6 +15,8 @@ export interface EscrowPolicy {
   readonly maxPerJob: bigint | undefined;
   /** Least that the escrow accepts. */
   readonly minPayment: bigint;
+  /** Basis points of the locked amount that the provider's stake must cover. */
+  readonly collateralBps: number;
 }
 
 /** Terms of one post, fit for every candidate in it. */
@@ -67,6 +69,11 @@ export function escrowAt(request: CompletionRequest, candidate: Candidate, polic
     contextLength: candidate.contextLength * request.choices,
   });
   return amount > policy.minPayment ? amount : policy.minPayment;
+}
+
+/** Wei of its stake that one candidate's job would hold at least: a post for dearer candidates, too, locks more. */
+export function collateralAt(request: CompletionRequest, candidate: Candidate, policy: EscrowPolicy): bigint {
+  return collateralFor(escrowAt(request, candidate, policy), policy.collateralBps);
 }
 
 /**

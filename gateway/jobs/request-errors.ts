@@ -46,6 +46,8 @@ export function noCandidateError(
       { retryAfterSeconds: 10 },
     );
   }
+  // Stake may be added any moment, and a smaller job needs less of it.
+  if (reasons.includes("insufficient_stake")) return noTakerError();
   // It may be back any moment; whoever was deactivated, or is never called, has left.
   if (reasons.includes("stale")) return noProviderOnlineError(modelId);
   const message =

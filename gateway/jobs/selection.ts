@@ -10,7 +10,7 @@ import type { PostHandle } from "../routing/statistics/posts.ts";
 import type { RoutingRequest, Selection } from "../routing/types.ts";
 import { waitingNeeds } from "../routing/waiting-needs.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
-import { type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts";
+import { collateralAt, type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts";
 import type { GatewayStatistics } from "./gateway-statistics.ts";
 import type { JobRequest } from "./job-request.ts";
 
@@ -132,6 +132,7 @@ export class Selector {
       elapsedMs: this.#sources.clock.monotonic() - arrivedAt,
       tried: this.tried,
       maxPrice: this.#sources.maxPrice,
+      collateralAt: (candidate) => collateralAt(completion, candidate, this.#sources.escrow()),
     };
     return select(
       published,

@@ -42,14 +42,23 @@ export function priceUnitOf({ address, symbol, decimals }: TokenUnit): PriceUnit
   };
 }
 
+/** What is the same for all models of a market. */
+export interface MarketFacts {
+  /** Unix seconds. */
+  readonly created: number;
+  readonly unit: PriceUnit;
+  /** Wei of stake without which a provider cannot be given even the smallest job. */
+  readonly leastStake: bigint;
+}
+
 /** Models that somebody offers and is online for, sorted by id. */
-export function listModels(snapshot: RegistrySnapshot, created: number, unit: PriceUnit): readonly ModelEntry[] {
-  return snapshot.models().flatMap((id) => modelEntry(snapshot, id, created, unit) ?? []);
+export function listModels(snapshot: RegistrySnapshot, facts: MarketFacts): readonly ModelEntry[] {
+  return snapshot.models().flatMap((id) => modelEntry(snapshot, id, facts) ?? []);
 }
 
 /** One model. Throws `no_provider_online` while nobody who offers it is, `model_not_found` when nobody does. */
-export function findModel(snapshot: RegistrySnapshot, id: string, created: number, unit: PriceUnit): ModelEntry {
-  const entry = modelEntry(snapshot, id, created, unit);
+export function findModel(snapshot: RegistrySnapshot, id: string, facts: MarketFacts): ModelEntry {
+  const entry = modelEntry(snapshot, id, facts);
   if (entry === undefined) {
     if (snapshot.offers(id).some(({ provider }) => provider.active)) throw noProviderOnlineError(id);
     throw new T4tError("model_not_found", `The model '${publicMessage(id, "?").slice(0, 128)}' does not exist.`, {
@@ -59,8 +68,10 @@ export function findModel(snapshot: RegistrySnapshot, id: string, created: numbe
   return entry;
 }
 
-function modelEntry(snapshot: RegistrySnapshot, id: string, created: number, unit: PriceUnit): ModelEntry | undefined {
-  const offers = snapshot.offers(id).filter(({ provider }) => isOnline(snapshot, provider));
+function modelEntry(snapshot: RegistrySnapshot, id: string, facts: MarketFacts): ModelEntry | undefined {
+  const offers = snapshot
+    .offers(id)
+    .filter(({ provider }) => isOnline(snapshot, provider) && provider.stake >= facts.leastStake);
   if (offers.length === 0) return undefined;
   const uncapped = offers.some(({ provider }) => provider.maxConcurrentJobs === 0);
   const free = offers.reduce(
@@ -70,7 +81,7 @@ function modelEntry(snapshot: RegistrySnapshot, id: string, created: number, uni
   return {
     id,
     object: "model",
-    created,
+    created: facts.created,
     owned_by: "t4t",
     t4t: {
       providers: offers.length,
@@ -78,7 +89,7 @@ function modelEntry(snapshot: RegistrySnapshot, id: string, created: number, uni
       contextLength: Math.max(...offers.map(({ offering }) => offering.contextLength)),
       inputPrice: lowest(offers.map(({ offering }) => offering.inputPrice)),
       outputPrice: lowest(offers.map(({ offering }) => offering.outputPrice)),
-      priceUnit: unit,
+      priceUnit: facts.unit,
     },
   };
 }

@@ -1,6 +1,13 @@
 import { expect } from "chai";
 import * as fc from "fast-check";
-import { escrowFor, inputTokensBound, inputTokensEstimate, paymentFor, settlementFor } from "../../protocol/money.ts";
+import {
+  collateralFor,
+  escrowFor,
+  inputTokensBound,
+  inputTokensEstimate,
+  paymentFor,
+  settlementFor,
+} from "../../protocol/money.ts";
 
 const price = fc.bigInt({ min: 0n, max: (1n << 96n) - 1n });
 const prices = fc.record({ inputPrice: price, outputPrice: price });
@@ -84,6 +91,18 @@ describe("escrowFor", () => {
     expect(escrowFor({ ...base, headroomRatio: 0.2 })).to.equal(1200n);
     expect(escrowFor({ ...base, outputTokens: 0, headroomRatio: 0 })).to.equal(1n);
     expect(escrowFor({ ...base, outputTokens: 1_000_000, headroomRatio: 0 })).to.equal(4096n);
+  });
+});
+
+describe("collateralFor", () => {
+  it("is the part in basis points, rounded down as the registry does, so that nobody is left out who would be taken", () => {
+    expect([0, 1, 5_000, 9_999, 10_000].map((bps) => collateralFor(101n, bps))).to.deep.equal([
+      0n,
+      0n,
+      50n,
+      100n,
+      101n,
+    ]);
   });
 });
 

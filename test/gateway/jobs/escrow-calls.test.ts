@@ -26,7 +26,13 @@ function callsOn(answers: Readonly<Record<string, (parameters: readonly unknown[
   const client = createPublicClient({ transport: custom({ request }, { retryCount: 0 }) });
   return {
     submitted,
-    calls: new EscrowCalls({ queue, client, escrow: fakeContracts.escrow, chainId: testTarget.chainId }),
+    calls: new EscrowCalls({
+      queue,
+      client,
+      escrow: fakeContracts.escrow,
+      registry: fakeContracts.registry,
+      chainId: testTarget.chainId,
+    }),
   };
 }
 

@@ -62,6 +62,7 @@ function scene(policy: PolicyConfig, openJobs: readonly number[]) {
         unsignedLimitRatio: 0.5,
         maxPerJob: undefined,
         minPayment: 1n,
+        collateralBps: 10_000,
       }),
     },
     request,

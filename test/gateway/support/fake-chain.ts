@@ -29,6 +29,7 @@ export interface FakeJob extends JobOnChain {
 export const fakeTerms: EscrowTerms = {
   token: { address: "0x0000000000000000000000000000000000000001", symbol: "TEST", decimals: 6 },
   minPayment: 1n,
+  collateralBps: 10_000,
   minDuration: 60,
   maxDuration: 86_400,
   ackWindow: 30,
