@@ -78,7 +78,7 @@ export function collateralAt(request: CompletionRequest, candidate: Candidate, p
 
 /**
  * Terms for one post to the best candidates. All of them are for the model of the first; those whose job would lock more than the
- * limit are left out. undefined: every candidate would.
+ * limit are left out, and those for which the first would need more stake than it has. undefined: every job would lock too much.
  */
 export function planEscrow(
   request: CompletionRequest,
@@ -89,9 +89,14 @@ export function planEscrow(
   const affordable = ranked
     .map((candidate) => ({ candidate, escrow: escrowAt(request, candidate, policy) }))
     .filter(({ escrow }) => escrow <= limit);
-  const modelId = affordable[0]?.candidate.modelId;
-  if (modelId === undefined) return undefined;
-  const chosen = affordable.filter(({ candidate }) => candidate.modelId === modelId).slice(0, maxCandidates);
+  const first = affordable[0]?.candidate;
+  if (first === undefined) return undefined;
+  const { modelId } = first;
+  // One amount is locked, whoever takes the job: a dearer candidate in the post must not make it too much for the first one's stake.
+  const leavesFirst = (escrow: bigint): boolean => collateralFor(escrow, policy.collateralBps) <= first.stake;
+  const chosen = affordable
+    .filter(({ candidate, escrow }) => candidate === first || (candidate.modelId === modelId && leavesFirst(escrow)))
+    .slice(0, maxCandidates);
   const maxPayment = chosen.reduce((most, { escrow }) => (escrow > most ? escrow : most), 0n);
   const permille = BigInt(Math.floor(policy.unsignedLimitRatio * 1000));
   return {
