@@ -214,7 +214,7 @@ export class Watcher {
 
   /** Waits for the next poll, a poke, or the end. */
   async #pause(delayMs: number): Promise<void> {
-    if (this.#woken || !this.#book.isWatched) return;
+    if (this.#woken || this.#pace.isClosed || !this.#book.isWatched) return;
     await new Promise<void>((resolve) => {
       const done = (): void => {
         cancel();

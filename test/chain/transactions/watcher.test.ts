@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { QueueClosedError } from "../../../chain/transactions/pace.ts";
 import { startAnvil, startHardhatChain } from "../../support/chain.ts";
 import { until } from "../../support/until.ts";
 import { queuePlace, receiver, submitMany } from "./support/queue-place.ts";
@@ -53,6 +54,26 @@ describe("a transaction that was sent", function () {
       const outcomes = await Promise.all(sent);
       expect(outcomes.map(({ status }) => status)).to.deep.equal(["success", "success"]);
       expect(await place.nonceOf(address)).to.equal(before + 2);
+    });
+
+    it("does not hold up the end of a queue that is closed while it looks for receipts", async () => {
+      let closed = false;
+      place.proxy.reset();
+      const { queue } = await place.open(5, {
+        rpcUrl: place.proxy.url,
+        pollMs: 60_000,
+        crashPoint: (point) => {
+          if (point === "mined") void queue.close().then(() => (closed = true));
+        },
+      });
+      const request = { kind: "test", to: receiver, data: "0x01" } as const;
+      const first = queue.submit({ ...request, key: "first" });
+      await until("it was looked for once", () => place.proxy.count("eth_getTransactionCount") === 2);
+      await place.chain.rpc("evm_mine");
+      const second = queue.submit({ ...request, key: "second" }).catch((error: unknown) => error);
+      expect((await first).status).to.equal("success");
+      await until("it is closed", () => closed, 5000);
+      expect(await second).to.be.instanceOf(QueueClosedError);
     });
 
     it("stops raising at the cap, says so, and is still mined", async () => {
