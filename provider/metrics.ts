@@ -20,6 +20,10 @@ export interface MetricsSource {
   /** Wei earned and not withdrawn, at the last comparison. */
   readonly balance: () => bigint | undefined;
   readonly chainBlock: () => number | undefined;
+  /** Markets that are proposed and can be allowed, now or later; undefined until the chain was read. */
+  readonly proposedMarkets: () => number | undefined;
+  /** Chain time from which the first of them can be allowed, Unix seconds; undefined when there is none. */
+  readonly marketAllowableFrom: () => number | undefined;
 }
 
 const secondsBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -38,6 +42,7 @@ export class ProviderMetrics {
   readonly #reopened: Counter;
   readonly #transactions: Counter<"kind">;
   readonly #errors: Counter<"where">;
+  readonly #missingSlots: Counter;
 
   constructor(source: MetricsSource) {
     const registers = [this.registry];
@@ -104,6 +109,11 @@ export class ProviderMetrics {
       labelNames: ["where"],
       registers,
     });
+    this.#missingSlots = new Counter({
+      name: "t4t_provider_missing_slots_total",
+      help: "Slots of this provider's jobs that another market had freed; never counts while every market is honest",
+      registers,
+    });
     this.#gauges(source);
     this.#modelGauges(source);
   }
@@ -149,6 +159,11 @@ export class ProviderMetrics {
     this.#errors.inc({ where });
   }
 
+  /** Jobs ended whose slots another market had freed. */
+  missingSlots(count: number): void {
+    this.#missingSlots.inc(count);
+  }
+
   #gauges(source: MetricsSource): void {
     const registers = [this.registry];
     const plain = (name: string, help: string, read: () => number | undefined): void => {
@@ -174,6 +189,16 @@ export class ProviderMetrics {
       return balance === undefined ? undefined : Number(balance);
     });
     plain("t4t_provider_chain_block", "Newest block seen", source.chainBlock);
+    plain(
+      "t4t_provider_proposed_markets",
+      "Markets that are proposed to get power over the stake, and can be allowed now or later",
+      source.proposedMarkets,
+    );
+    plain(
+      "t4t_provider_market_allowable_timestamp_seconds",
+      "Chain time from which the first proposed market can be allowed; absent when none is proposed",
+      source.marketAllowableFrom,
+    );
     const stages: Gauge<"stage"> = new Gauge({
       name: "t4t_provider_open_jobs",
       help: "Jobs in the journal that have not ended, by stage",

@@ -14,6 +14,7 @@ import { chainUnavailableIn } from "../../chain/rpc-errors.ts";
 import type { Clock } from "../../protocol/clock.ts";
 import type { Journal } from "../../store/journal.ts";
 import { type SeenBlock, withBlock } from "./block-locator.ts";
+import { type MissingSlots, MissingSlotsLookup } from "./missing-slots.ts";
 
 /** What the escrow tells about a job of this provider, with the block that it is in. Events may be told twice; they are never left out. */
 export type JobEvent = JobNews & { readonly block: number };
@@ -70,6 +71,10 @@ export interface JobEventFollowerOptions {
    * or a crash in it; may be called for a block below the one where the branches part.
    */
   readonly onReorg: (lastCommonBlock: number) => Promise<void>;
+  /** Jobs of the provider ended whose slots another market had freed. Told beside the events, which wait for nothing of it. */
+  readonly onMissingSlots: (missing: MissingSlots) => void;
+  /** The chain could not be asked for such alarms; it is asked again with the next blocks. */
+  readonly onMissingSlotsError: (error: unknown) => void;
   /** Called after each poll, with what went wrong if something did. */
   readonly onPoll: (error: unknown) => void;
 }
@@ -87,6 +92,7 @@ export class JobEventFollower {
   readonly #cursorKey: string;
   readonly #topics: ReturnType<typeof topicFilters>;
   readonly #pacer = new RangePacer(maxRangeBlocks);
+  readonly #missingSlots: MissingSlotsLookup;
   #cursor: Cursor | undefined;
   #head: Head | undefined;
   #aheadMs = 0;
@@ -98,6 +104,13 @@ export class JobEventFollower {
     this.#options = options;
     this.#cursorKey = `provider-cursor:${options.chainId}:${options.escrow}:${options.provider}`.toLowerCase();
     this.#topics = topicFilters(options.provider);
+    this.#missingSlots = new MissingSlotsLookup({
+      client: options.client,
+      escrow: options.escrow,
+      provider: options.provider,
+      onMissing: (missing) => options.onMissingSlots(missing),
+      onError: (error) => options.onMissingSlotsError(error),
+    });
   }
 
   /** Newest block seen. */
@@ -129,6 +142,7 @@ export class JobEventFollower {
     this.#stopped = true;
     this.#cancel();
     await this.#polling?.catch(() => undefined);
+    await this.#missingSlots.stop();
   }
 
   #schedule(): void {
@@ -176,6 +190,7 @@ export class JobEventFollower {
       }
       this.#pacer.served(blocks);
       for (const event of events) await this.#options.onEvent(event);
+      this.#missingSlots.lookIn(events.filter(isEnd).map(({ block }) => block));
       const last = to === head.number ? head : await this.#block(to);
       if (last === undefined) return;
       await this.#moveTo(to, last.hash);
@@ -280,6 +295,10 @@ function topicFilters(provider: Address) {
   const ends = endEvents.map((eventName) => encodeEventTopics({ abi: jobEscrowAbi, eventName, args: { provider } }));
   const rest = ends[0]?.slice(1) ?? [];
   return [post, [ends.map(([selector]) => selector), ...rest]] as readonly (readonly LogTopic[])[] as LogTopic[][];
+}
+
+function isEnd({ kind }: JobEvent): boolean {
+  return kind !== "posted" && kind !== "cancel_requested";
 }
 
 function newsOf(log: EscrowLog): JobNews | undefined {

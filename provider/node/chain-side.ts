@@ -1,5 +1,4 @@
 import type { Address, LocalAccount, PublicClient } from "viem";
-import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
 import { bindJournal } from "../../chain/journal-binding.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import { verifyChain } from "../../chain/verify.ts";
@@ -9,9 +8,9 @@ import type { Journal } from "../../store/journal.ts";
 import { JobEventFollower } from "../escrow/event-follower.ts";
 import { escrowJobReader, type JobReader } from "../escrow/job-reader.ts";
 import type { LiveJobs } from "../jobs/live-jobs.ts";
-import type { NodeLog } from "./log.ts";
 import type { ProviderMetrics } from "../metrics.ts";
 import { Heartbeat, heartbeatInterval } from "../registration/heartbeat.ts";
+import type { MarketWatch } from "../registration/market-watch.ts";
 import type { WantedPublication } from "../registration/plan.ts";
 import { publicationPrefix } from "../registration/publication-calls.ts";
 import { PublicationLoop } from "../registration/publication-loop.ts";
@@ -24,6 +23,9 @@ import type { JobBook } from "../settlement/job-book.ts";
 import { LostEnds, recoverStreams } from "../settlement/recover.ts";
 import { Settler } from "../settlement/settler.ts";
 import { ProviderSigner } from "../signer.ts";
+import type { NodeLog } from "./log.ts";
+import { openMarketWatch, reportMissingSlots } from "./market-alarms.ts";
+import { Reconciliation } from "./reconciliation.ts";
 
 /** What the chain side needs of the node. */
 export interface ChainSideOptions {
@@ -45,43 +47,30 @@ export interface ChainSideOptions {
   readonly crashPoint?: (point: string, key: string) => void;
 }
 
-/** Ms between two comparisons of the journal's open jobs with the chain's. */
-const reconcileMs = 60_000;
-/** Newest blocks whose ends are checked again while the two disagree: above the depth of any reorganisation of a live chain. */
-const recheckedBlocks = 256;
-
 /** All of a node that needs the chain: its identity, publication, heartbeat, events and settlement. */
 export class ChainSide {
   readonly #options: ChainSideOptions;
   readonly owner: Address;
   readonly signer: ProviderSigner;
   readonly reader: JobReader;
-  readonly #registry: RegistryReader;
+  readonly markets: MarketWatch;
   readonly #queue: RunningTransactionQueue;
   readonly #publisher: Publisher;
   readonly #publication: PublicationLoop;
   readonly #heartbeat: Heartbeat;
-  readonly #endCheck: EndCheck;
-  readonly #lostEnds: LostEnds;
+  readonly #reconciliation: Reconciliation;
   readonly #follower: JobEventFollower;
   readonly #settler: Settler;
   #published: Published | undefined;
   #publicationError: string | undefined;
-  #drift: number | undefined;
-  /** Looks in a row at which the chain had more open jobs than the journal. */
-  #driftLooks = 0;
-  #balance: bigint | undefined;
-  #cancelReconcile: () => void = () => undefined;
-  #isClosed = false;
 
   private constructor(options: ChainSideOptions, parts: ChainParts) {
     this.#options = options;
     const { settings, client, journal, book, live, clock, random, log, metrics } = options;
     const { target, pollMs } = settings.chain;
-    const { owner, queue, registry, rules } = parts;
+    const { owner, queue, registry, rules, deployedAtBlock } = parts;
     this.owner = owner;
     this.#queue = queue;
-    this.#registry = registry;
     this.signer = new ProviderSigner(parts.account, { chainId: target.chainId, escrow: target.escrow }, owner);
     this.reader = escrowJobReader(client, target.escrow);
     this.#publisher = new Publisher({
@@ -157,8 +146,7 @@ export class ChainSide {
       isDraining: options.isDraining,
       onError: (error) => log.fault("ack", error),
     });
-    this.#lostEnds = new LostEnds({ book, signer: this.signer, clock }, (jobId) => live.has(jobId));
-    this.#endCheck = new EndCheck({
+    const endCheck = new EndCheck({
       book,
       signer: this.signer,
       clock,
@@ -171,6 +159,29 @@ export class ChainSide {
         log.warn("the chain took the end of a job back", { jobId: job.jobId, stage: job.stage });
       },
     });
+    this.#reconciliation = new Reconciliation({
+      client,
+      registry,
+      escrow: target.escrow,
+      owner,
+      book,
+      lostEnds: new LostEnds({ book, signer: this.signer, clock }, (jobId) => live.has(jobId)),
+      endCheck,
+      clock,
+      log,
+      block: () => this.block,
+    });
+    const { chainId, escrow } = target;
+    this.markets = openMarketWatch({
+      client,
+      journal,
+      clock,
+      log,
+      chainId,
+      registry: target.registry,
+      escrow,
+      deployedAtBlock,
+    });
     this.#follower = new JobEventFollower({
       client,
       escrow: target.escrow,
@@ -180,13 +191,15 @@ export class ChainSide {
       clock,
       pollMs,
       firstBlock: parts.firstBlock,
-      deployedAtBlock: parts.deployedAtBlock,
+      deployedAtBlock,
       onReorg: async (lastCommonBlock) => {
         log.warn("the chain was reorganised", { lastCommonBlock });
         queue.poke();
-        await this.#endCheck.endsAbove(lastCommonBlock);
+        await endCheck.endsAbove(lastCommonBlock);
       },
       onEvent: async (event) => await events.take(event),
+      onMissingSlots: (missing) => reportMissingSlots(log, metrics, missing),
+      onMissingSlotsError: (error) => log.fault("missing_slots", error),
       onPoll: (error) => {
         queue.poke();
         this.#settler.wake();
@@ -244,8 +257,8 @@ export class ChainSide {
     await this.#follower.start();
     this.#settler.start();
     this.#heartbeat.start(this.#published?.provider.lastSeen ?? 0);
-    await this.#reconcile();
-    this.#scheduleReconcile();
+    this.markets.start();
+    await this.#reconciliation.start();
   }
 
   /** How far chain time runs ahead of our clock, ms. */
@@ -261,12 +274,12 @@ export class ChainSide {
 
   /** Open jobs on chain less those in the journal, at the last comparison. */
   get drift(): number | undefined {
-    return this.#drift;
+    return this.#reconciliation.drift;
   }
 
   /** Wei that the provider has earned and not withdrawn, at the last comparison. */
   get balance(): bigint | undefined {
-    return this.#balance;
+    return this.#reconciliation.balance;
   }
 
   get pendingTransactions(): number {
@@ -310,12 +323,12 @@ export class ChainSide {
 
   /** Stops everything; what is under way stays in the journal. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#cancelReconcile();
+    this.#reconciliation.stop();
     this.#settler.close();
     await this.#queue.close();
     await Promise.allSettled([
       this.#publication.stop(),
+      this.markets.stop(),
       this.#heartbeat.stop(),
       this.#follower.stop(),
       this.#settler.idle(),
@@ -344,41 +357,6 @@ export class ChainSide {
     this.#publicationError = error instanceof Error ? error.message : String(error);
     this.#options.log.fault("publication", error);
     this.#options.onPublication();
-  }
-
-  #scheduleReconcile(): void {
-    if (this.#isClosed) return;
-    this.#cancelReconcile = this.#options.clock.after(reconcileMs, () => {
-      void this.#reconcile().finally(() => this.#scheduleReconcile());
-    });
-  }
-
-  async #reconcile(): Promise<void> {
-    const { book, log } = this.#options;
-    try {
-      const lost = await this.#lostEnds.look();
-      if (lost > 0) log.warn("took up streams whose end was lost", { jobs: lost });
-      const { client, settings } = this.#options;
-      const [provider, account] = await Promise.all([
-        this.#registry.provider(this.owner),
-        client.readContract({
-          address: settings.chain.target.escrow,
-          abi: jobEscrowAbi,
-          functionName: "accountOf",
-          args: [this.owner],
-        }),
-      ]);
-      this.#drift = (provider?.openJobs ?? 0) - book.openJobs().length;
-      this.#balance = account.free;
-      this.#driftLooks = this.#drift > 0 ? this.#driftLooks + 1 : 0;
-      // The chain has more open jobs than we, and had so at the look before: an end that we know of may be none, as a node that was still
-      // on the branch that others had left may have told us of it. Ever less often, as the cause may be another.
-      if (this.#driftLooks >= 2 && Number.isInteger(Math.log2(this.#driftLooks))) {
-        await this.#endCheck.endsAbove((this.block ?? 0) - recheckedBlocks);
-      }
-    } catch (error) {
-      log.fault("reconcile", error);
-    }
   }
 }
 

@@ -8,6 +8,8 @@ type Fields = Readonly<Record<string, unknown>>;
 export interface NodeLog {
   info(message: string, fields: Fields): void;
   warn(message: string, fields: Fields): void;
+  /** Something is wrong that the node cannot cure. */
+  error(message: string, fields: Fields): void;
   /** Something failed and will be tried again; `where` is a bounded word. */
   fault(where: string, error: unknown): void;
 }
@@ -17,6 +19,7 @@ export function nodeLog(logger: Logger, metrics: ProviderMetrics): NodeLog {
   return {
     info: (message, fields) => logger.info(fields, message),
     warn: (message, fields) => logger.warn(fields, message),
+    error: (message, fields) => logger.error(fields, message),
     fault: (where, error) => {
       metrics.fault(where);
       logger.error({ where, error: describe(error) }, "a fault that is tried again");

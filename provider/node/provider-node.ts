@@ -478,6 +478,8 @@ export class ProviderNode {
       drift: () => this.#services?.side.drift,
       balance: () => this.#services?.side.balance,
       chainBlock: () => this.#services?.side.block,
+      proposedMarkets: () => this.#services?.side.markets.pending?.length,
+      marketAllowableFrom: () => this.#services?.side.markets.allowableFrom,
     });
   }
 

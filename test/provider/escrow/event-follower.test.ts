@@ -18,8 +18,14 @@ const completed = (job: number): FakeEvent =>
     signed: true,
   });
 
+const missing = (count: number): FakeEvent => escrowEvent("SlotsMissing", { provider: person(1), count });
+
 /** The two calls that the follower makes, answered by a chain in memory. */
-function clientOf(chain: () => FakeChain, renamed: (hash: Hex) => Hex): PublicClient {
+function clientOf(
+  chain: () => FakeChain,
+  renamed: (hash: Hex) => Hex,
+  beforeLookup: () => Promise<void>,
+): PublicClient {
   const block = (header: Awaited<ReturnType<ReturnType<FakeChain["reader"]>["block"]>>) =>
     header === undefined
       ? null
@@ -36,8 +42,9 @@ function clientOf(chain: () => FakeChain, renamed: (hash: Hex) => Hex): PublicCl
       return block(which === "latest" ? await reader.head() : await reader.block(Number(which)));
     }
     const range = params[0] as { readonly fromBlock: Hex; readonly toBlock: Hex; readonly topics: readonly unknown[] };
-    const logs = await reader.logsInRange(Number(range.fromBlock), Number(range.toBlock));
     const [selectors] = range.topics as [Hex | readonly Hex[]];
+    if (selectors === missing(1).topics[0]) await beforeLookup();
+    const logs = await reader.logsInRange(Number(range.fromBlock), Number(range.toBlock));
     return logs.filter((log) => [selectors].flat().includes(log.topics[0] as Hex));
   };
   return { request } as unknown as PublicClient;
@@ -51,6 +58,10 @@ describe("JobEventFollower", () => {
   let clock: ManualClock;
   let told: string[];
   let faults: unknown[];
+  /** Questions for the alarm of missing slots, what is done before each is answered, and the failures that were told. */
+  let lookups: number;
+  let lookup: () => Promise<void>;
+  let lookupFaults: unknown[];
   let reorg: (lastCommonBlock: number) => Promise<void>;
   let follower: JobEventFollower;
 
@@ -59,6 +70,10 @@ describe("JobEventFollower", () => {
       client: clientOf(
         () => chain,
         (hash) => (prefix === undefined ? hash : `${prefix}${hash.slice(4)}`),
+        async () => {
+          lookups += 1;
+          await lookup();
+        },
       ),
       escrow: fakeContracts.escrow,
       provider: person(1),
@@ -73,6 +88,8 @@ describe("JobEventFollower", () => {
         return await Promise.resolve();
       },
       onReorg: async (lastCommonBlock) => await reorg(lastCommonBlock),
+      onMissingSlots: ({ count, block }) => told.push(`missing ${count} in ${block}`),
+      onMissingSlotsError: (error) => lookupFaults.push(error),
       onPoll: (error) => {
         if (error !== undefined) faults.push(error);
       },
@@ -86,6 +103,9 @@ describe("JobEventFollower", () => {
     clock = new ManualClock();
     told = [];
     faults = [];
+    lookups = 0;
+    lookup = async () => await Promise.resolve();
+    lookupFaults = [];
     reorg = async (lastCommonBlock) => {
       told.push(`reorg ${lastCommonBlock}`);
       return await Promise.resolve();
@@ -195,5 +215,43 @@ describe("JobEventFollower", () => {
     follower = open();
     await follower.start();
     expect(told).to.deep.equal(["completed 9"]);
+  });
+
+  it("tells of slots that another market freed, and asks for them only where jobs have ended", async () => {
+    await follow(5);
+    expect(lookups, "no job has ended").to.equal(0);
+    chain.extend([completed(1), missing(2)]);
+    await clock.advance(pollMs);
+    await follow(3);
+    expect(told).to.deep.equal(["completed 9", "missing 2 in 9"]);
+    expect(lookups).to.equal(1);
+  });
+
+  it("tells of jobs while the alarm cannot be asked for, says so once, and loses no alarm", async () => {
+    lookup = async () => await Promise.reject(new Error("no answer"));
+    chain.extend([completed(1), missing(1)]);
+    await clock.advance(pollMs);
+    chain.extend([completed(2), missing(1)]);
+    await clock.advance(pollMs);
+    await follow(2);
+    expect(told).to.deep.equal(["completed 4", "completed 5"]);
+    expect(faults, "the poll itself went well").to.deep.equal([]);
+    expect(lookupFaults).to.have.length(1);
+    lookup = async () => await Promise.resolve();
+    await follow(1);
+    expect(told.slice(2)).to.deep.equal(["missing 1 in 4", "missing 1 in 5"]);
+  });
+
+  it("waits for no answer about the alarm before it tells of the next job, but ends with it", async () => {
+    const answer = Promise.withResolvers<void>();
+    lookup = async () => await answer.promise;
+    chain.extend([completed(1), missing(1)]);
+    await clock.advance(pollMs);
+    chain.extend([completed(2)]);
+    await clock.advance(pollMs);
+    expect(told).to.deep.equal(["completed 4", "completed 5"]);
+    answer.resolve();
+    await follower.stop();
+    expect(told.slice(2)).to.deep.equal(["missing 1 in 4"]);
   });
 });
