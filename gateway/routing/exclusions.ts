@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import type { RegistrySnapshot } from "../../chain/registry-index/types.ts";
 import type { Limits } from "./pool/limits.ts";
 import { type Member, standings } from "./pool/member.ts";
-import { placedIn } from "./pool/placement.ts";
+import { memberIn } from "./pool/placement.ts";
 import type { Pool } from "./pool/pool.ts";
 import { isUnderstaked } from "./stake.ts";
 import type { Candidate, Exclusion, ExclusionCounts, ExclusionReason, RoutingRequest } from "./types.ts";
@@ -132,9 +132,9 @@ function listMembers(tally: Tally, members: Iterable<Member>, reason: ExclusionR
 function* triedAndFull({ snapshot, pool, limits, request }: ExclusionInput): IterableIterator<Candidate> {
   if (pool.at("full").size === 0) return;
   for (const provider of request.tried) {
-    const placed = placedIn(snapshot, snapshot.provider(provider), request.modelId);
-    if (placed?.place !== "full" || pool.at("full").get(placed.member) === undefined) continue;
-    const candidate = limits.best(placed.member);
+    const member = memberIn(snapshot, snapshot.provider(provider), request.modelId);
+    if (member?.place !== "full" || pool.at("full").get(member) === undefined) continue;
+    const candidate = limits.best(member);
     if (candidate !== undefined) yield candidate;
   }
 }

@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import type { Derive, ProviderRecord, RegistryDelta, RegistrySnapshot } from "../../chain/registry-index/types.ts";
-import { freshFrom, placedIn } from "./pool/placement.ts";
+import { freshFrom, memberIn } from "./pool/placement.ts";
 import { type Move, Pool } from "./pool/pool.ts";
 import { SortedTree, type TreeShape } from "./pool/sorted-tree.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
@@ -154,14 +154,14 @@ function collectMoves(
   const models = new Set([...(before?.offerings.keys() ?? []), ...(after?.offerings.keys() ?? [])]);
   if (models.size === 0) return;
   for (const modelId of models) {
-    const move = { before: placedIn(beforeSnapshot, before, modelId), after: placedIn(afterSnapshot, after, modelId) };
+    const move = { before: memberIn(beforeSnapshot, before, modelId), after: memberIn(afterSnapshot, after, modelId) };
     const list = moves.get(modelId);
     if (list === undefined) moves.set(modelId, [move]);
     else list.push(move);
   }
   wildcardMoves.push({
-    before: placedIn(beforeSnapshot, before, undefined),
-    after: placedIn(afterSnapshot, after, undefined),
+    before: memberIn(beforeSnapshot, before, undefined),
+    after: memberIn(afterSnapshot, after, undefined),
   });
 }
 

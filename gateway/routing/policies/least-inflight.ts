@@ -1,4 +1,4 @@
-import type { Candidate, LiveStatistics, MeasuredStatistics, Policy } from "../types.ts";
+import type { Candidate, MeasuredStatistics, Policy } from "../types.ts";
 import { weightedOrder } from "../weighted-order.ts";
 import { loadSample } from "./load-sample.ts";
 import { rankedCount } from "./ranked.ts";
@@ -24,7 +24,11 @@ export function leastInflightPolicy(settings: LeastInflightSettings): Policy {
   return {
     name: "least_inflight",
     rank: ({ pool, statistics, random }) => {
-      const judged = loadSample(pool).map((candidate) => judge(candidate, statistics));
+      const sample = loadSample(pool);
+      // Looked up for all before one is judged: what is known of each lies far apart, and is fetched for several at once.
+      const measured = sample.map(({ provider, modelId }) => statistics.measured(provider, modelId));
+      const streams = sample.map(({ provider, generation }) => statistics.inFlight(provider, generation));
+      const judged = sample.map((candidate, at) => judge(candidate, measured[at], streams[at] ?? 0));
       const explored = random() < settings.explore ? pickUnknown(judged, random()) : undefined;
       const least = Math.min(...judged.map(({ load }) => load));
       const tied = judged.filter(({ load }) => load === least);
@@ -43,9 +47,7 @@ export function leastInflightPolicy(settings: LeastInflightSettings): Policy {
   };
 }
 
-function judge(candidate: Candidate, statistics: LiveStatistics): Judged {
-  const measured = statistics.measured(candidate.provider, candidate.modelId);
-  const inFlight = statistics.inFlight(candidate.provider, candidate.generation);
+function judge(candidate: Candidate, measured: MeasuredStatistics | undefined, inFlight: number): Judged {
   // Rounded, so that the last trace of an old failure does not outweigh an equal machine without one.
   const failures = Math.round(measured?.recentFailures ?? 0);
   // A machine without a cap has said nothing of its size.

@@ -4,7 +4,7 @@ import type { Candidate, RoutingRequest } from "../types.ts";
 import { CostHeap } from "./cost-heap.ts";
 import type { Limits } from "./limits.ts";
 import { type Member, memberShape, memberSummary } from "./member.ts";
-import { drawRanks } from "./draw.ts";
+import { RankDraw } from "./draw.ts";
 import { OpenNode, type RankRange } from "./open-node.ts";
 import type { MemberTree } from "./pool.ts";
 import type { BranchView, LeafView, NodeView } from "./sorted-tree.ts";
@@ -131,11 +131,13 @@ export class CheapestSearch {
     const range = { tree, from, to };
     this.#drawn.push(range);
     for (const open of this.#open.items) open.passRange(range);
-    let accepted = 0;
-    drawRanks(to - from, this.#count, this.#random, (rank) => {
-      if (this.#offer(tree.at(from + rank) as Member)) accepted += 1;
-      return accepted < this.#count;
-    });
+    const ranks = new RankDraw(to - from, this.#count, this.#random);
+    let wanted = this.#count;
+    while (wanted > 0) {
+      const drawn = ranks.next(wanted);
+      if (drawn.length === 0) break;
+      for (const member of drawn.map((rank) => tree.at(from + rank) as Member)) if (this.#offer(member)) wanted -= 1;
+    }
     return true;
   }
 

@@ -1,31 +1,52 @@
 import type { Random } from "../../../protocol/clock.ts";
+import { SeenNumbers } from "../seen-numbers.ts";
 
 /**
- * Draws distinct numbers of 0 .. size - 1 in uniformly random order until `visit` returns false or all were drawn. Wanting few of many
- * costs only the few: single draws, repeated ones skipped; when those find too little, the rest is shuffled.
- * @param wanted How many will probably do.
+ * Distinct numbers of 0 .. size - 1 in uniformly random order. Wanting few of many costs only the few: single draws, repeated ones skipped;
+ * when those find too little, the rest is shuffled.
  */
-export function drawRanks(size: number, wanted: number, random: Random, visit: (rank: number) => boolean): void {
-  const drawn = new Set<number>();
-  if (size > 4 * wanted) {
-    for (let draws = 4 * wanted; draws > 0; draws -= 1) {
-      const rank = Math.floor(random() * size);
-      if (drawn.has(rank)) continue;
-      drawn.add(rank);
-      if (!visit(rank)) return;
+export class RankDraw {
+  readonly #size: number;
+  readonly #random: Random;
+  readonly #drawn = new SeenNumbers();
+  #singleDraws: number;
+  /** Numbers not drawn yet, in the first `#left` places; undefined while single draws do. */
+  #rest: Uint32Array | undefined;
+  #left = 0;
+
+  /** @param wanted How many will probably do. */
+  constructor(size: number, wanted: number, random: Random) {
+    this.#size = size;
+    this.#random = random;
+    this.#singleDraws = size > 4 * wanted ? 4 * wanted : 0;
+  }
+
+  /** The next numbers, as many as asked for while there are so many; none when all were drawn. */
+  next(count: number): number[] {
+    const ranks: number[] = [];
+    while (ranks.length < count && this.#singleDraws > 0) {
+      this.#singleDraws -= 1;
+      const rank = Math.floor(this.#random() * this.#size);
+      if (this.#drawn.add(rank)) ranks.push(rank);
     }
+    while (ranks.length < count) {
+      const rest = (this.#rest ??= this.#notDrawn());
+      if (this.#left === 0) break;
+      const pick = Math.floor(this.#random() * this.#left);
+      this.#left -= 1;
+      ranks.push(rest[pick] as number);
+      rest[pick] = rest[this.#left] as number;
+    }
+    return ranks;
   }
-  const rest = new Uint32Array(size - drawn.size);
-  let length = 0;
-  for (let rank = 0; rank < size; rank += 1) {
-    if (drawn.has(rank)) continue;
-    rest[length] = rank;
-    length += 1;
-  }
-  for (let left = length; left > 0; left -= 1) {
-    const pick = Math.floor(random() * left);
-    const rank = rest[pick] as number;
-    rest[pick] = rest[left - 1] as number;
-    if (!visit(rank)) return;
+
+  #notDrawn(): Uint32Array {
+    const rest = new Uint32Array(this.#size - this.#drawn.size);
+    for (let rank = 0; rank < this.#size; rank += 1) {
+      if (this.#drawn.has(rank)) continue;
+      rest[this.#left] = rank;
+      this.#left += 1;
+    }
+    return rest;
   }
 }

@@ -6,7 +6,7 @@ import { isBlamed, type Standing, standingOf } from "../reputation.ts";
 import { isUnderstaked } from "../stake.ts";
 import { isSuspect } from "../suspicion.ts";
 import { CheapestSearch } from "./cheapest-search.ts";
-import { drawRanks } from "./draw.ts";
+import { RankDraw } from "./draw.ts";
 import type { Limits } from "./limits.ts";
 import { isFreePlace, type Member, standings } from "./member.ts";
 import type { MemberTree, Pool } from "./pool.ts";
@@ -66,12 +66,6 @@ export class FreePool implements CandidatePool {
   }
 
   sample(count: number, standing?: Standing): Candidate[] {
-    const sample: Candidate[] = [];
-    const take = (member: Member | undefined): boolean => {
-      const candidate = member === undefined ? undefined : this.#accept(member, standing);
-      if (candidate !== undefined) sample.push(candidate);
-      return sample.length < count;
-    };
     const trees = this.#trees(standing);
     const limits = this.#limits;
     const sizes = trees.map((tree) => (limits.limitsPrice ? tree.rankOf(limits.inputMayFit) : tree.size));
@@ -79,30 +73,54 @@ export class FreePool implements CandidatePool {
     const matches = trees.reduce((sum, tree) => sum + tree.count(limits.visit, limits.matches, countLeaves), 0);
     if (matches < size * rareShare) {
       const listed = this.#listed(trees);
-      drawRanks(listed.length, count, this.#random, (rank) => take(listed[rank]));
-      return sample;
+      return this.#draw(new RankDraw(listed.length, count, this.#random), count, standing, (rank) => listed[rank]);
     }
     const { slotCount, freeSize } = this.#pool;
     if (standing === undefined && freeSize > slotCount * denseShare && matches > freeSize / 2) {
       // Slots are drawn in place of ranks: a slot is found in fewer steps.
-      drawRanks(slotCount, Math.ceil((2 * count * slotCount) / freeSize), this.#random, (slot) => {
-        const placed = this.#pool.placed(slot);
-        return placed === undefined || !isFreePlace(placed.place) || take(placed.member);
-      });
-    } else drawRanks(size, count, this.#random, (rank) => take(memberAt(trees, sizes, rank)));
+      const slots = new RankDraw(slotCount, Math.ceil((2 * count * slotCount) / freeSize), this.#random);
+      return this.#draw(slots, count, standing, (slot) => this.#pool.member(slot));
+    }
+    const ranks = new RankDraw(size, count, this.#random);
+    return this.#draw(ranks, count, standing, (rank) => memberAt(trees, sizes, rank));
+  }
+
+  /**
+   * The first `count` acceptable ones of those drawn. Step by step for as many as are surely needed, not one after the other: what is
+   * known of each lies far apart, and the processor fetches for several at once what none waits for.
+   */
+  #draw(
+    ranks: RankDraw,
+    count: number,
+    standing: Standing | undefined,
+    memberOf: (rank: number) => Member | undefined,
+  ): Candidate[] {
+    const sample: Candidate[] = [];
+    while (sample.length < count) {
+      const drawn = ranks.next(count - sample.length);
+      if (drawn.length === 0) break;
+      const members = drawn.map(memberOf);
+      const fitting = members.map((member) =>
+        member !== undefined && isFreePlace(member.place) ? this.#limits.best(member) : undefined,
+      );
+      for (const candidate of fitting) {
+        if (candidate === undefined || !this.#hasStanding(candidate, standing)) continue;
+        if (this.#acceptNow(candidate) !== undefined) sample.push(candidate);
+      }
+    }
     return sample;
   }
 
   find(slot: number): Candidate | undefined {
-    const placed = this.#pool.placed(slot);
-    return placed === undefined || !isFreePlace(placed.place) ? undefined : this.#accept(placed.member);
+    const member = this.#pool.member(slot);
+    return member === undefined || !isFreePlace(member.place) ? undefined : this.#accept(member);
   }
 
   isFull(slot: number): boolean {
-    const placed = this.#pool.placed(slot);
-    if (placed === undefined || this.#request.tried.has(placed.member.provider)) return false;
-    if (placed.place === "full") return this.#limits.matches(placed.member);
-    return this.met.get(placed.member.provider)?.reason === "at_capacity";
+    const member = this.#pool.member(slot);
+    if (member === undefined || this.#request.tried.has(member.provider)) return false;
+    if (member.place === "full") return this.#limits.matches(member);
+    return this.met.get(member.provider)?.reason === "at_capacity";
   }
 
   #trees(standing: Standing | undefined): readonly MemberTree[] {

@@ -7,20 +7,23 @@ import type { TreeShape } from "./sorted-tree.ts";
 /** Best first. */
 export const standings: readonly Standing[] = ["seasoned", "newcomer", "poor"];
 
-/** Whether members of a place are free: the places of the free are their standings. */
-export function isFreePlace(place: string): place is Standing {
+/** Where a provider stands in a pool: apart from the free ones, or among those of its standing. `full` is by the chain's count alone. */
+export type Place = Standing | "full" | "stale" | "inactive";
+
+/** Whether the members of a place are free. */
+export function isFreePlace(place: Place): place is Standing {
   return place === "seasoned" || place === "newcomer" || place === "poor";
 }
 
 /** A provider in the pool of one model, or of all models together. */
 export interface Member {
+  /** Among the free by the best of its offerings. */
+  readonly place: Place;
+  /** The offering when there is but one. */
+  readonly only: Candidate | undefined;
   readonly provider: Address;
   /** Its offerings in this pool: one in the pool of a model, several in the wildcard pool. The cheapest input first. */
   readonly candidates: readonly Candidate[];
-  /** The offering when there is but one. */
-  readonly only: Candidate | undefined;
-  /** The best of its offerings. */
-  readonly standing: Standing;
   /** Least prices and greatest context among the offerings, as doubles: what the best of them can be at most. */
   readonly leastInput: number;
   readonly leastOutput: number;
@@ -67,23 +70,32 @@ export function candidateOf(provider: ProviderRecord, offering: OfferingRecord):
   // Chain time as of the provider's last sign of life: the record alone tells it, and a live provider's is hardly older than now.
   const reputation = reputationOf(provider.reputation.get(offering.modelId), offering, provider.lastSeen);
   return {
+    // What every decision reads of whom it meets comes first: it shares the first lines of memory.
     provider: provider.address,
-    generation: provider.generation,
-    endpoint: provider.endpoint,
     modelId: offering.modelId,
-    offeringId: offering.offeringId,
-    inputPrice: offering.inputPrice,
-    outputPrice: offering.outputPrice,
     contextLength: offering.contextLength,
     maxConcurrentJobs: provider.maxConcurrentJobs,
     openJobs: provider.openJobs,
     stake: provider.stake,
+    inputPrice: offering.inputPrice,
+    outputPrice: offering.outputPrice,
+    generation: provider.generation,
+    endpoint: provider.endpoint,
+    offeringId: offering.offeringId,
     reputation,
   };
 }
 
-/** The provider as a member of a model's pool, or with `modelId` undefined of the wildcard pool; undefined when it offers nothing there. */
-export function memberOf(provider: ProviderRecord, modelId: string | undefined): Member | undefined {
+/**
+ * The provider as a member of a model's pool, or with `modelId` undefined of the wildcard pool; undefined when it offers nothing there.
+ *
+ * @param heldBack Where it stands apart from the free ones; undefined: it is free.
+ */
+export function memberOf(
+  provider: ProviderRecord,
+  modelId: string | undefined,
+  heldBack: Exclude<Place, Standing> | undefined,
+): Member | undefined {
   const candidates: Candidate[] = [];
   if (modelId === undefined) {
     for (const offering of provider.offerings.values()) candidates.push(candidateOf(provider, offering));
@@ -103,10 +115,10 @@ export function memberOf(provider: ProviderRecord, modelId: string | undefined):
     standing = better(standing, standingOf(candidate.reputation));
   }
   return {
+    place: heldBack ?? standing,
+    only: candidates.length === 1 ? first : undefined,
     provider: provider.address,
     candidates,
-    only: candidates.length === 1 ? first : undefined,
-    standing,
     leastInput: Number(first.inputPrice),
     leastOutput,
     mostContext,

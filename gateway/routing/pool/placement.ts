@@ -1,17 +1,14 @@
 import type { ProviderRecord, RegistrySnapshot } from "../../../chain/registry-index/types.ts";
 import type { Standing } from "../reputation.ts";
-import { memberOf } from "./member.ts";
-import type { Place, Placed } from "./pool.ts";
+import { type Member, memberOf, type Place } from "./member.ts";
 
-/** Where a provider stands in a pool as of a snapshot; undefined when it offers nothing there. */
-export function placedIn(
+/** A provider as a member of a pool as of a snapshot; undefined when it offers nothing there. */
+export function memberIn(
   snapshot: Pick<RegistrySnapshot, "blockTimestamp" | "timeToLive">,
   provider: ProviderRecord | undefined,
   modelId: string | undefined,
-): Placed | undefined {
-  const member = provider === undefined ? undefined : memberOf(provider, modelId);
-  if (provider === undefined || member === undefined) return undefined;
-  return { member, place: heldBackAt(provider, snapshot) ?? member.standing };
+): Member | undefined {
+  return provider === undefined ? undefined : memberOf(provider, modelId, heldBackAt(provider, snapshot));
 }
 
 /** Least `lastSeen` of a live provider, by chain time. */

@@ -1,26 +1,18 @@
 import type { Address } from "viem";
 import { HashRing } from "../ring/hash-ring.ts";
 import type { MemberSlots } from "../ring/member-slots.ts";
-import type { Standing } from "../reputation.ts";
-import { type Member, memberShape, standings } from "./member.ts";
+import { type Member, memberShape, type Place, standings } from "./member.ts";
 import { SlotMap } from "./slot-map.ts";
 import { SortedTree } from "./sorted-tree.ts";
 
 export type MemberTree = SortedTree<Member>;
 
-/** Where a provider stands in a pool. `full` is by the chain's count alone. */
-export type Place = Standing | "full" | "stale" | "inactive";
 const places: readonly Place[] = [...standings, "full", "stale", "inactive"];
 
 /** One provider's change in a pool: where it was and where it is now. */
 export interface Move {
-  readonly before: Placed | undefined;
-  readonly after: Placed | undefined;
-}
-
-export interface Placed {
-  readonly member: Member;
-  readonly place: Place;
+  readonly before: Member | undefined;
+  readonly after: Member | undefined;
 }
 
 /**
@@ -30,14 +22,18 @@ export interface Placed {
 export class Pool {
   readonly #trees: Readonly<Record<Place, MemberTree>>;
   /** All members by their slots. */
-  readonly #bySlot: SlotMap<Placed>;
+  readonly #bySlot: SlotMap<Member>;
   readonly #slots: MemberSlots | undefined;
   /** Live providers, full or not; undefined when there are none. */
   readonly ring: HashRing | undefined;
+  /** All members. */
+  readonly size: number;
+  /** Live members with a free slot by the chain's count. */
+  readonly freeSize: number;
 
   private constructor(
     trees: Readonly<Record<Place, MemberTree>>,
-    bySlot: SlotMap<Placed>,
+    bySlot: SlotMap<Member>,
     slots: MemberSlots | undefined,
     ring: HashRing | undefined,
   ) {
@@ -45,6 +41,9 @@ export class Pool {
     this.#bySlot = bySlot;
     this.#slots = slots;
     this.ring = ring;
+    const { seasoned, newcomer, poor, full, stale, inactive } = trees;
+    this.freeSize = seasoned.size + newcomer.size + poor.size;
+    this.size = this.freeSize + full.size + stale.size + inactive.size;
   }
 
   static readonly empty = new Pool(
@@ -59,24 +58,14 @@ export class Pool {
     return this.#trees[place];
   }
 
-  /** The member of a slot, and where it stands. */
-  placed(slot: number): Placed | undefined {
+  /** The member of a slot. */
+  member(slot: number): Member | undefined {
     return this.#bySlot.get(slot);
   }
 
   /** All slots are below this. */
   get slotCount(): number {
     return this.#slots?.count ?? 0;
-  }
-
-  /** All members. */
-  get size(): number {
-    return places.reduce((sum, place) => sum + this.#trees[place].size, 0);
-  }
-
-  /** Live members with a free slot by the chain's count. */
-  get freeSize(): number {
-    return standings.reduce((sum, standing) => sum + this.#trees[standing].size, 0);
   }
 
   /** The pool after some moves; each provider at most once. Cost: O(log n) a move, and the ring's when a live member comes or goes. */
@@ -88,19 +77,19 @@ export class Pool {
       const coming = moves.filter(({ after }) => after?.place === place);
       if (leaving.length === 0 && coming.length === 0) continue;
       trees[place] = trees[place].edit((edit) => {
-        for (const { before } of leaving) if (before !== undefined) edit.delete(before.member);
-        for (const { after } of coming) if (after !== undefined) edit.put(after.member);
+        for (const { before } of leaving) if (before !== undefined) edit.delete(before);
+        for (const { after } of coming) if (after !== undefined) edit.put(after);
       });
     }
     const add: Address[] = [];
     const remove: Address[] = [];
     for (const { before, after } of moves) {
-      if (!isLive(before) && after !== undefined && isLive(after)) add.push(after.member.provider);
-      if (before !== undefined && isLive(before) && !isLive(after)) remove.push(before.member.provider);
+      if (!isLive(before) && after !== undefined && isLive(after)) add.push(after.provider);
+      if (before !== undefined && isLive(before) && !isLive(after)) remove.push(before.provider);
     }
     const bySlot = this.#bySlot.with(
       moves.flatMap(({ before, after }) => {
-        const provider = (after ?? before)?.member.provider;
+        const provider = (after ?? before)?.provider;
         return provider === undefined ? [] : [[slots.slotOf(provider), after] as const];
       }),
     );
@@ -108,6 +97,6 @@ export class Pool {
   }
 }
 
-function isLive(placed: Placed | undefined): boolean {
-  return placed !== undefined && placed.place !== "stale" && placed.place !== "inactive";
+function isLive(member: Member | undefined): boolean {
+  return member !== undefined && member.place !== "stale" && member.place !== "inactive";
 }
