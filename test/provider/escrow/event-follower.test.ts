@@ -218,12 +218,15 @@ describe("JobEventFollower", () => {
   });
 
   it("tells of slots that another market freed, and asks for them only where jobs have ended", async () => {
-    await follow(5);
+    await follow(4);
+    const fields = { jobId: jobNumber(1), provider: person(1), respondBy: 1 };
+    chain.extend([escrowEvent("JobCancelRequested", fields)]);
+    await clock.advance(pollMs);
     expect(lookups, "no job has ended").to.equal(0);
     chain.extend([completed(1), missing(2)]);
     await clock.advance(pollMs);
     await follow(3);
-    expect(told).to.deep.equal(["completed 9", "missing 2 in 9"]);
+    expect(told).to.deep.equal(["cancel_requested 8", "completed 9", "missing 2 in 9"]);
     expect(lookups).to.equal(1);
   });
 

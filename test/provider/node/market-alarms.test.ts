@@ -2,7 +2,9 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { type Address, encodeFunctionData, getAddress, type Hex } from "viem";
 import { providerRegistryAbi } from "../../../chain/abi/provider-registry.ts";
+import { systemClock } from "../../../chain/system-clock.ts";
 import { bodyHash } from "../../../protocol/body-hash.ts";
+import type { Clock } from "../../../protocol/clock.ts";
 import { fundAccount, sendUnlocked } from "../../support/deployment.ts";
 import { countingRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
 import { until } from "../../support/until.ts";
@@ -59,13 +61,14 @@ describe("a node's alarms about markets", () => {
     await sendUnlocked(market.chain, market.chain.account(0).address, market.deployment.registry, data);
   }
 
-  async function start(): Promise<TestNode> {
+  async function start(clock: Clock = systemClock): Promise<TestNode> {
     return await startNode({
       market,
       backendUrl: backend.url,
       key: await market.providerKey(),
       environment: { T4T_RPC_URL: proxy.url },
       dependencies: {
+        clock,
         logger: pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line) as LogLine) }),
       },
     });
@@ -150,5 +153,26 @@ describe("a node's alarms about markets", () => {
       proxy.setFault(undefined);
     }
     expect(lines.filter(({ where }) => where !== undefined)).to.have.length(2);
+  });
+
+  it("stop with the node: no timer of theirs is left to hold the process", async () => {
+    const lookMs = 300_000;
+    const waiting = new Set<object>();
+    const after: Clock["after"] = (delayMs, callback) => {
+      const timer = { delayMs };
+      if (delayMs === lookMs) waiting.add(timer);
+      const cancel = systemClock.after(delayMs, callback);
+      return () => {
+        waiting.delete(timer);
+        cancel();
+      };
+    };
+    const node = await start({ ...systemClock, after });
+    try {
+      await until("the next look is waited for", () => waiting.size === 1);
+    } finally {
+      await node.close();
+    }
+    expect(waiting.size).to.equal(0);
   });
 });

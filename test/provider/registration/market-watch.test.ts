@@ -259,6 +259,20 @@ describe("MarketWatch", () => {
     expect(told).to.deep.equal([`proposed ${proposed}`, `proposed ${proposed}`]);
   });
 
+  it("misses no proposal on a branch that is shorter than the one that it has read", async () => {
+    const proposed = await contractAt(1);
+    const branch = await market.chain.rpc("evm_snapshot");
+    await market.chain.rpc("hardhat_mine", numberToHex(1_000));
+    await start();
+    await market.chain.rpc("evm_revert", branch);
+    await market.chain.rpc("hardhat_mine", "0x3");
+    await nextLook();
+    await propose(proposed);
+    await market.chain.rpc("hardhat_mine", numberToHex(300));
+    await nextLook();
+    expect(told).to.deep.equal([`proposed ${proposed}`]);
+  });
+
   it("tells of a failure once, looks again soon, and does not call unread proposals none", async () => {
     const proposed = await contractAt(1);
     await propose(proposed);
