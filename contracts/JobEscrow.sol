@@ -164,13 +164,17 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     /// @inheritdoc IJobEscrow
     function withdraw(uint256 amount, address to) external nonReentrant {
+        // Whoever calls is there to pass it on, and a contract may know no other recipient: making it a market must not lock it out.
+        if (to != msg.sender) _requireReachable(to);
         _withdraw(msg.sender, to, amount);
     }
 
     /// @inheritdoc IJobEscrow
     function withdrawProvider(address provider, uint256 amount) external nonReentrant {
         if (!REGISTRY.isProviderAccount(provider, msg.sender)) revert NotProviderAccount(provider, msg.sender);
-        _withdraw(provider, REGISTRY.providerOf(provider).payout, amount);
+        address payout = REGISTRY.providerOf(provider).payout;
+        _requireReachable(payout);
+        _withdraw(provider, payout, amount);
     }
 
     // ----------------------------------------------------------------------------------------------------------- jobs
@@ -435,7 +439,6 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
 
     function _withdraw(address account, address to, uint256 amount) private {
         if (amount == 0) revert InvalidAmount(amount);
-        _requireReachable(to);
         AccountRow storage row = _accounts[account];
         uint256 free = row.account.free();
         if (amount > free) revert InsufficientBalance(account, free, amount);
@@ -623,7 +626,8 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         try REGISTRY.releaseSlots(provider, count, collateral, seen) {}
         catch (bytes memory reason) {
             uint32 left = _slotsLeft(reason);
-            if (left != 0) REGISTRY.releaseSlots(provider, left, collateral, seen);
+            // Their part of the collateral: what the others held may be given back already, and stake must not cover two jobs at once.
+            if (left != 0) REGISTRY.releaseSlots(provider, left, uint128(uint256(collateral) * left / count), seen);
             emit SlotsMissing(provider, count - left);
         }
     }
@@ -631,7 +635,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     /// @dev Slots that the registry counts, when it refused to free more than that; any other error goes on as it is. So does an empty
     /// one, which a lack of gas leaves: nobody can end a job without its slot by sending too little.
     function _slotsLeft(bytes memory reason) private pure returns (uint32 left) {
-        bool underflow = bytes4(reason) == IProviderRegistry.SlotUnderflow.selector;
+        bool underflow = bytes4(reason) == SlotUnderflow.selector;
         assembly ("memory-safe") {
             if iszero(underflow) { revert(add(reason, 0x20), mload(reason)) }
             left := mload(add(reason, 0x44)) // after length, selector and provider
@@ -742,7 +746,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         return _hashTypedDataV4(structHash);
     }
 
-    /// @dev By the owner, or by whoever was operator while the job was open: rotating the key does not take a consent back.
+    /// @dev By the owner, key or contract, or by a key that was operator while the job was open: rotating it does not take a consent back.
     function _isSignedByProvider(address provider, uint256 postedAt, bytes32 digest, bytes calldata signature)
         private
         view
@@ -750,7 +754,7 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
     {
         address signer = Signatures.recover(digest, signature);
         if (signer != address(0) && REGISTRY.wasProviderAccount(provider, signer, postedAt)) return true;
-        if (Signatures.isValidForWallet(provider, digest, signature)) return true;
-        return Signatures.isValidForWallet(REGISTRY.providerOf(provider).operator, digest, signature);
+        // A contract as owner is there for good. One as operator could be replaced, and its consent could not be asked for any more.
+        return Signatures.isValidForWallet(provider, digest, signature);
     }
 }

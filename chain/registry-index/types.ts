@@ -47,7 +47,7 @@ export interface ProviderRecord {
   /** 0 = no cap. */
   readonly maxConcurrentJobs: number;
   readonly openJobs: number;
-  /** Wei that cover its jobs: staked and not unbonding. Open jobs hold a part of it, which no event tells. */
+  /** Smallest units of the token that cover its jobs: staked and not unbonding. Open jobs hold a part of it, which no event tells. */
   readonly stake: bigint;
   readonly offerings: ReadonlyMap<string, OfferingRecord>;
   readonly reputation: ReadonlyMap<string, ReputationRecord>;

@@ -25,7 +25,8 @@ import {IRefusalErrors} from "./IRefusalErrors.sol";
 /// "Any time" includes the time after the deadline or the response window, while nobody has ended the job: who comes first decides.
 /// The deadline needs neither party, so no job can be left without an end. Every end frees the job's slot exactly once, and
 /// divides `maxPayment` between provider (payment) and client (the rest). A slot that another market freed already, which only a
-/// dishonest one does, holds up no end but {slashJob}: the money goes where it belongs, and {SlotsMissing} says it.
+/// dishonest one does, holds up no end but {slashJob}: the money goes where it belongs. {SlotsMissing} says it once the registry counts
+/// fewer slots of the provider than end; as long as other jobs of it go on, it cannot be told.
 ///
 /// Money is credited to internal balances only; tokens move in deposits and withdrawals. What arrives is counted, so fees on
 /// transfer are the depositor's. Tokens whose balances change by themselves (rebasing) are not supported.
@@ -148,7 +149,7 @@ interface IJobEscrow is IRefusalErrors {
     /// @notice An item of {expireJobs} that was not expired, and what stood in the way: its status (also `None`), or its deadline.
     event ExpirySkipped(bytes32 indexed jobId, JobStatus status, uint40 deadline);
     /// @notice Jobs ended, and the registry counted `count` slots fewer as taken than they had: another market freed those. An alarm: it
-    /// never comes while every market is honest.
+    /// never comes while every market is honest, and may not come while other jobs of the provider are open.
     event SlotsMissing(address indexed provider, uint32 count);
 
     // --------------------------------------------------------------------------------------------------------- errors
@@ -223,7 +224,8 @@ interface IJobEscrow is IRefusalErrors {
 
     /// @notice Sends `amount` of the caller's free balance to `to`.
     /// @dev Anyone, for itself. Emits {Withdrawn}. Requires `amount` > 0 ({InvalidAmount}) and free ({InsufficientBalance}), `to`
-    /// neither zero ({ZeroAddress}) nor the escrow, nor what {IProviderRegistry-isDeadEnd} names ({InvalidRecipient}). Never paused.
+    /// neither zero ({ZeroAddress}) nor, unless it is the caller itself, the escrow or what {IProviderRegistry-isDeadEnd} names
+    /// ({InvalidRecipient}). Never paused.
     function withdraw(uint256 amount, address to) external;
 
     /// @notice Sends `amount` of a provider's free balance, its earnings, to its payout address.
@@ -298,11 +300,12 @@ interface IJobEscrow is IRefusalErrors {
     /// @notice Refunds a job that was acknowledged and not delivered by its deadline, and burns the provider's collateral for it.
     /// @dev The client ({NotClient}), from any status that is not an end ({JobNotFound}, {JobStatusMismatch}), from the deadline on
     /// ({DeadlineNotReached}). Requires the provider's EIP-712 `Acknowledgement` of this job ({InvalidAcknowledgement}): by its
-    /// owner, by its operator, or by a former one that was operator after the job was posted. Emits {JobSlashed}.
+    /// owner, key or contract (ERC-1271), or by a key that is its operator, or was after the job was posted. A contract as operator
+    /// signs nothing that binds: replaced, it could not be asked any more. Emits {JobSlashed}.
     ///
     /// Burns `collateralBps` of `maxPayment`, rounded down, and never more than is staked. Nobody gains it. A provider that ends
-    /// the job in time, also by declining it, loses nothing. Reverts {SlotUnderflow} when another market freed the job's slot: then
-    /// {expireJobs} gives the money back.
+    /// the job in time, also by declining it, loses nothing. Reverts with the registry's {SlotUnderflow} when another market freed
+    /// slots of the provider and none is counted any more: then {expireJobs} gives the money back.
     function slashJob(bytes32 jobId, bytes32 requestHash, bytes calldata acknowledgement) external;
 
     // ---------------------------------------------------------------------------------------------------------- owner

@@ -19,7 +19,8 @@ import {IRefusalErrors} from "./IRefusalErrors.sol";
 ///
 /// Trust: markets are trusted with the slots and the stake of every provider, also those that another market took: there is one
 /// counter a provider, because a counter a market would cost each job 5,000 gas more. The contract owner adds markets, each after a
-/// public notice of three unbonding periods, so that whoever does not trust it can take its stake out first; it can do nothing else.
+/// public notice of three unbonding periods, so that whoever does not trust it can take its stake out first, and stops and allows again
+/// those that it added; it can do nothing else.
 /// Tokens with fees on transfer are counted as received; balances that change by themselves (rebasing) are not supported: what a
 /// negative rebase takes is missing from the last withdrawals.
 interface IProviderRegistry is IRefusalErrors {
@@ -183,8 +184,6 @@ interface IProviderRegistry is IRefusalErrors {
     error MarketKnown(address market);
     /// @notice `max` markets have been allowed already.
     error TooManyMarkets(uint256 max);
-    /// @notice More slots given back than are taken, or none.
-    error SlotUnderflow(address provider, uint32 openJobs, uint32 count);
     /// @notice Zero where something is needed, tokens of which nothing arrived, or a stake far above the supply of any sane token.
     error InvalidAmount(uint256 amount);
     /// @notice There is an unbonding, and it ends at `unbondingAt`.
@@ -208,7 +207,8 @@ interface IProviderRegistry is IRefusalErrors {
     /// Requires: caller not registered ({ProviderAlreadyRegistered}); a market that was ever allowed ({NoMarket}), so that nobody can
     /// register ahead of the first one and put it under notice; `operator` not zero ({InvalidOperator}), the caller itself or an
     /// address that acts for no provider ({OperatorTaken}); `payout` neither zero nor a dead end ({InvalidPayout}, {isDeadEnd});
-    /// 1..MAX_ENDPOINT_BYTES bytes of `endpoint` ({InvalidEndpoint}); stake received >= `minStake` ({InsufficientStake}).
+    /// 1..MAX_ENDPOINT_BYTES bytes of `endpoint` ({InvalidEndpoint}); stake received >= `minStake` ({InsufficientStake}), and, when
+    /// `stakeAmount` is not 0, some of it and at most 2^127 - 1 ({InvalidAmount}).
     function register(address operator, address payout, string calldata endpoint, uint256 stakeAmount) external;
 
     /// @notice Replaces the operator key, at once.
@@ -319,8 +319,9 @@ interface IProviderRegistry is IRefusalErrors {
 
     /// @notice Frees slots, and the collateral that they held.
     /// @dev Any address that ever was a market ({NotMarket}), forbidden and suspended ones too. Emits {SlotsChanged}, and
-    /// {Heartbeat} when it refreshes `lastSeen`. Requires 0 < `count` <= `openJobs` ({SlotUnderflow}): it never saturates.
-    /// @param collateral Sum of {collateralFor} of what these slots were taken for.
+    /// {Heartbeat} when it refreshes `lastSeen`. Requires 0 < `count` <= `openJobs` ({SlotUnderflow}): the counter never saturates.
+    /// @param collateral Sum of {collateralFor} of what these slots were taken for. Of more than is held the rest is without effect, at
+    /// the latest when the stake changes.
     /// @param seen The provider itself acted: as {touch}.
     function releaseSlots(address provider, uint32 count, uint128 collateral, bool seen) external;
 
@@ -372,7 +373,8 @@ interface IProviderRegistry is IRefusalErrors {
     /// @notice Allows a market to take new slots, or forbids it, at once. A forbidden market can still free slots.
     /// @dev Contract owner only. Emits {MarketSet}, and {MarketProposalWithdrawn} when one is forbidden that was proposed. Requires, to
     /// allow a market for the first time: a contract there ({InvalidParameter}); its time to have come ({MarketNotDue}), unless no
-    /// provider has ever registered; and fewer than MAX_MARKETS that ever were allowed ({TooManyMarkets}).
+    /// provider has ever registered; and fewer than MAX_MARKETS that ever were allowed ({TooManyMarkets}). To forbid requires nothing,
+    /// and does nothing to an address that is no market.
     ///
     /// A market that was allowed before needs no new notice: it kept its power over stakes while it was forbidden, to end its jobs,
     /// so a wait would protect nobody, and would make an outage of weeks of one wrong call.

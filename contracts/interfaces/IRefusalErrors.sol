@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 /// @title IRefusalErrors
 /// @notice Errors with which {IProviderRegistry-acquireSlots} refuses. A market lets them through, so they belong to the ABI of
-/// both contracts. In the order in which they are checked.
+/// both contracts. In the order in which they are checked. The last is that of {IProviderRegistry-releaseSlotsAndSlash}.
 interface IRefusalErrors {
     /// @notice The caller may not take slots.
     error NotMarket(address caller);
@@ -25,4 +25,6 @@ interface IRefusalErrors {
     error ProviderAtCapacity(address provider, uint32 openJobs, uint32 maxConcurrentJobs);
     /// @notice Less stake than needed: `stake` is what is there (not held by open jobs, not unbonding).
     error InsufficientStake(address provider, uint256 stake, uint256 required);
+    /// @notice More slots given back than are taken, or none.
+    error SlotUnderflow(address provider, uint32 openJobs, uint32 count);
 }

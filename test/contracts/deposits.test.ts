@@ -189,6 +189,17 @@ describe("withdrawing", () => {
     }
   });
 
+  it("sends to the caller itself, also when that was made a market: it may know no other recipient", async () => {
+    const { market } = await loadFixture(emptyMarket);
+    const contract = await market.contractAccount();
+    await market.token.mint(contract, 5n);
+    await market.token.connect(contract).approve(market.escrow, 5n);
+    await market.escrow.connect(contract).deposit(5n);
+    await market.registry.setMarket(contract, true);
+    await market.escrow.connect(contract).withdraw(5n, contract);
+    expect(await market.token.balanceOf(contract)).to.equal(5n);
+  });
+
   it("refuses any market of the registry, the forbidden ones too", async () => {
     const { market } = await loadFixture(emptyMarket);
     const client = await market.client();

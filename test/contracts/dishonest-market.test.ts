@@ -69,8 +69,26 @@ describe("jobs whose slots a dishonest market has freed", () => {
     const batch = market.escrow.connect(provider.operator).completeJobs(items);
     await expect(batch).to.emit(market.escrow, "SlotsMissing").withArgs(provider.address, 1);
     await expect(batch).to.emit(market.registry, "SlotsChanged").withArgs(provider.address, 0, 0);
+    // Of what the batch gives back a third was given back before: no stake may cover two jobs.
+    expect((await market.registry.providerOf(provider.address)).exposure).to.equal(0);
     for (const { jobId } of jobs) expect(await market.statusOf(jobId)).to.equal(JobStatus.Completed);
     expect(await market.locked(client)).to.equal(0);
+  });
+
+  it("give back no more than the part of the slots that are left, and show the provider alive, when they end in a batch", async () => {
+    const { market, provider, thief, jobs } = await loadFixture(dishonestMarket);
+    // Without its collateral, which stays held.
+    await thief.release(provider, 1n, 0n);
+    await time.increase(registryDefaults.timeToLive);
+    const items = jobs.map(({ jobId }) => ({
+      jobId,
+      usage: { inputTokens: 0n, outputTokens: 0n },
+      responseHash: REQUEST_HASH,
+      clientSignature: "0x",
+    }));
+    await expect(market.escrow.connect(provider.operator).completeJobs(items)).to.emit(market.registry, "Heartbeat");
+    const { exposure, openJobs, lastSeen } = await market.registry.providerOf(provider.address);
+    expect([exposure, openJobs, lastSeen]).to.deep.equal([PAYMENT, 0n, BigInt(await time.latest())]);
   });
 
   it("are refunded in a batch of expiries, with all that stand beside them", async () => {
@@ -140,6 +158,8 @@ describe("a stake of which a dishonest market gave back more than was taken", ()
     const { market, provider, client, thief, jobs, view } = await loadFixture(dishonestMarket);
     await thief.release(provider, 1n, HUGE);
     await thief.registry.settleSlotFor(provider.operator, 1, HUGE);
+    // The counter goes on as it should, also where headroom is at its end.
+    expect((await view()).openJobs).to.equal(1);
     expect((await view()).exposure).to.equal(0);
     // Jobs go on and end as ever.
     await market.complete(jobs[0]);

@@ -67,6 +67,37 @@ describe("slashing", () => {
     expect([stake, unbonding, unbondingAt]).to.deep.equal([0n, 0n, 0n]);
   });
 
+  it("leaves an unbonding of which it takes a part, or nothing, to its time: stake could be had early by being slashed", async () => {
+    const { market, client } = await loadFixture(smallMarket);
+    const provider = await market.provider({ stake: 3n * MIN });
+    const jobs = [
+      await market.post(client, provider, { maxPayment: MIN }),
+      await market.post(client, provider, { maxPayment: 2n * MIN }),
+    ] as const;
+    const registry = market.registry.connect(provider.owner);
+    await registry.startUnbonding(2n * MIN);
+    const { unbondingAt } = await registry.providerOf(provider.address);
+    await time.increase(DURATION);
+    for (const [job, left] of [[jobs[0], 2n * MIN] as const, [jobs[1], 0n] as const]) {
+      const before = await registry.providerOf(provider.address);
+      expect(before.unbondingAt).to.equal(unbondingAt);
+      await slash(market, job, provider.operator);
+      expect((await registry.providerOf(provider.address)).unbonding).to.equal(left);
+    }
+    expect((await registry.providerOf(provider.address)).unbondingAt).to.equal(0n);
+  });
+
+  it("tells an index the slots and the cap as they are", async () => {
+    const { market, client } = await loadFixture(smallMarket);
+    const provider = await market.provider({ cap: 3n });
+    const job = await market.post(client, provider);
+    await market.post(client, provider);
+    await time.increase(DURATION);
+    await expect(slash(market, job, provider.operator))
+      .to.emit(market.registry, "SlotsChanged")
+      .withArgs(provider.address, 1, 3);
+  });
+
   it("nobody gains by it: the burnt stake can only be swept out of reach, by anyone, once", async () => {
     const { market, provider, stranger, job } = await loadFixture(dueJob);
     await slash(market, job, provider.operator);

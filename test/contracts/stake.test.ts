@@ -91,6 +91,13 @@ describe("collateral of open jobs", () => {
     expect((await market.registry.providerOf(provider.address)).exposure).to.equal(0);
   });
 
+  it("is shown to the last unit", async () => {
+    const market = await deployMarket({ parameters: { collateralBps: 10n } });
+    const provider = await market.provider();
+    await market.post(await market.client(), provider, { maxPayment: 1_000n, unsignedLimit: 0n });
+    expect((await market.registry.providerOf(provider.address)).exposure).to.equal(1n);
+  });
+
   it("is nothing where the deployment asks for none: a provider without stake serves", async () => {
     const { market, provider, client } = await loadFixture(noCollateral);
     const job = await market.post(client, provider, { maxPayment: 100n * PAYMENT });

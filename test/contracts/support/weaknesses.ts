@@ -228,9 +228,9 @@ export const weaknesses = {
     },
     {
       file: ESCROW,
-      text: "        _requireReachable(to);\n        AccountRow storage row",
+      text: "        AccountRow storage row = _accounts[account];\n        uint256 free",
       instead:
-        "        _requireReachable(to);\n        if (@weak && paused()) revert EnforcedPause();\n        AccountRow storage row",
+        "        if (@weak && paused()) revert EnforcedPause();\n        AccountRow storage row = _accounts[account];\n        uint256 free",
     },
   ],
   "takes a batch of any length": [
