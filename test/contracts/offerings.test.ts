@@ -175,9 +175,8 @@ describe("what a record says to a settlement", () => {
       for (const account of [stranger, provider.owner]) {
         expect(await market.registry.termsFor(account, id)).to.deep.equal([0n, ethers.ZeroAddress]);
       }
-      const view = await market.registry.offeringOf(id);
-      expect(view.provider).to.equal(ethers.ZeroAddress);
-      expect(view.live).to.equal(false);
+      const nothing = [0n, ethers.ZeroAddress, ethers.ZeroHash, 0n, 0n, 0n, false, ""];
+      expect([...(await market.registry.offeringOf(id))]).to.deep.equal(nothing);
     }
   });
 });

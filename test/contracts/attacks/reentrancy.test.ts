@@ -82,4 +82,17 @@ describe("attacks through a token that calls back", () => {
       return (await market.registry.providerOf(thief)).stake > (await market.token.balanceOf(market.registry));
     },
   );
+
+  attack(
+    "having stake counted twice by adding to it while registering",
+    ["lets register be re-entered"],
+    async (stage) => {
+      const { market } = await hostileTokenMarket(stage);
+      const thief = await reentrant(market, 10n * PAYMENT);
+      const operator = market.account().address;
+      const register = dataOf(market.registry, "register", [operator, operator, ENDPOINT, 2n * PAYMENT]);
+      await thief.act(market.registry, register, dataOf(market.registry, "addStake", [PAYMENT]), 1);
+      return (await market.registry.providerOf(thief)).stake > (await market.token.balanceOf(market.registry));
+    },
+  );
 });

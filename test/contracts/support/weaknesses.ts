@@ -87,6 +87,23 @@ export const weaknesses = {
     function _guardedPermit(uint256 amount, uint256 permitDeadline, uint8 v, bytes32 r, bytes32 s) private nonReentrant {`,
     },
   ],
+  "lets register be re-entered": [
+    {
+      file: REGISTRY,
+      text: "function register(address operator, address payout, string calldata endpoint, uint256 stakeAmount)\n        external\n        nonReentrant\n    {",
+      instead: `function register(address operator, address payout, string calldata endpoint, uint256 stakeAmount) external {
+        if (@weak) _register(operator, payout, endpoint, stakeAmount);
+        else _guardedRegister(operator, payout, endpoint, stakeAmount);
+    }
+    function _guardedRegister(address operator, address payout, string calldata endpoint, uint256 stakeAmount)
+        private
+        nonReentrant
+    {
+        _register(operator, payout, endpoint, stakeAmount);
+    }
+    function _register(address operator, address payout, string calldata endpoint, uint256 stakeAmount) private {`,
+    },
+  ],
   "lets addStake be re-entered": [
     unguarded(
       REGISTRY,
