@@ -24,7 +24,7 @@ import { LostEnds, recoverStreams } from "../settlement/recover.ts";
 import { Settler } from "../settlement/settler.ts";
 import { ProviderSigner } from "../signer.ts";
 import type { NodeLog } from "./log.ts";
-import { openMarketWatch, reportMissingSlots } from "./market-alarms.ts";
+import { openMarketWatch, reportFewerSlots, reportMissingSlots } from "./market-alarms.ts";
 import { Reconciliation } from "./reconciliation.ts";
 
 /** What the chain side needs of the node. */
@@ -170,6 +170,7 @@ export class ChainSide {
       clock,
       log,
       block: () => this.block,
+      onFewerSlots: (missing) => reportFewerSlots(log, missing),
     });
     const { chainId, escrow } = target;
     this.markets = openMarketWatch({

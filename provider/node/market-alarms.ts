@@ -17,6 +17,12 @@ export interface MarketAlarmsOptions
   readonly log: NodeLog;
 }
 
+/** How an owner takes a provider out of every market's reach. */
+const leave =
+  "the owner calls on the registry: deactivate(), after which no market can reach the stake once no job is open; startUnbonding(all that is not " +
+  "unbonding), withdrawStake()";
+const seeMarkets = `see which markets the registry has, markets(). To leave, ${leave}`;
+
 /** A watch over the registry's markets that warns in the node's log. */
 export function openMarketWatch(options: MarketAlarmsOptions): MarketWatch {
   const { log } = options;
@@ -31,7 +37,7 @@ export function openMarketWatch(options: MarketAlarmsOptions): MarketWatch {
     onMarket: (market) =>
       log.warn("the registry has a market that this node did not know: it has power over slots and stake", {
         market,
-        cure: "judge the contract at this address. To leave, the owner calls on the registry: deactivate(), startUnbonding(the whole stake), withdrawStake()",
+        cure: `judge the contract at this address. To leave, ${leave}`,
       }),
     onError: (error) => log.fault("markets", error),
   });
@@ -42,6 +48,14 @@ export function reportMissingSlots(log: NodeLog, metrics: ProviderMetrics, missi
   metrics.missingSlots(missing.count);
   log.error("another market has freed slots of this provider's jobs: it can burn the stake as well", {
     ...missing,
-    cure: "see which markets the registry has, markets(). To leave, the owner calls on it: deactivate(), startUnbonding(the whole stake), withdrawStake()",
+    cure: seeMarkets,
+  });
+}
+
+/** Tells the operator that the registry counts fewer slots than the provider has open jobs. */
+export function reportFewerSlots(log: NodeLog, missing: number): void {
+  log.error("the registry counts fewer slots than this provider has open jobs: another market may have freed them", {
+    missing,
+    cure: seeMarkets,
   });
 }

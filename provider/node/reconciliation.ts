@@ -20,6 +20,8 @@ export interface ReconciliationOptions {
   readonly log: NodeLog;
   /** Number of the newest block seen. */
   readonly block: () => number | undefined;
+  /** The registry counts fewer slots than this provider has open jobs, at two looks in a row. Once, until it counts enough again. */
+  readonly onFewerSlots: (missing: number) => void;
 }
 
 /** Ms between two comparisons of the journal's open jobs with the chain's. */
@@ -33,6 +35,8 @@ export class Reconciliation {
   #drift: number | undefined;
   /** Looks in a row at which the chain had more open jobs than the journal. */
   #driftLooks = 0;
+  /** Looks in a row at which the chain had fewer open jobs than the journal. */
+  #fewerLooks = 0;
   #balance: bigint | undefined;
   #cancel: () => void = () => undefined;
   #isStopped = false;
@@ -69,7 +73,7 @@ export class Reconciliation {
   }
 
   async #reconcile(): Promise<void> {
-    const { client, registry, escrow, owner, book, lostEnds, endCheck, log, block } = this.#options;
+    const { client, registry, escrow, owner, book, lostEnds, endCheck, log, block, onFewerSlots } = this.#options;
     try {
       const lost = await lostEnds.look();
       if (lost > 0) log.warn("took up streams whose end was lost", { jobs: lost });
@@ -80,6 +84,9 @@ export class Reconciliation {
       this.#drift = (provider?.openJobs ?? 0) - book.openJobs().length;
       this.#balance = account.free;
       this.#driftLooks = this.#drift > 0 ? this.#driftLooks + 1 : 0;
+      // An end that the chain has and we have not heard of yet is heard of before the next look.
+      this.#fewerLooks = this.#drift < 0 ? this.#fewerLooks + 1 : 0;
+      if (this.#fewerLooks === 2) onFewerSlots(-this.#drift);
       // The chain has more open jobs than we, and had so at the look before: an end that we know of may be none, as a node that was still
       // on the branch that others had left may have told us of it. Ever less often, as the cause may be another.
       if (this.#driftLooks >= 2 && Number.isInteger(Math.log2(this.#driftLooks))) {

@@ -37,8 +37,8 @@ export function proposalFields(proposal: MarketProposal, unbondingPeriod: number
     // Begun later, an unbonding ends when the market may have been allowed, and unbonding stake still answers for slashes.
     unbondBy: isoTime(from - unbondingPeriod),
     cure:
-      "judge the contract at this address. To leave, the owner calls on the registry: deactivate(), startUnbonding(the whole stake) " +
-      "by unbondBy, withdrawStake() one unbonding period later. Leave T4T_REACTIVATE unset until then",
+      "judge the contract at this address. To leave, the owner calls on the registry: deactivate(), after which no market can reach the stake " +
+      "once no job is open; startUnbonding(all that is not unbonding) by unbondBy, withdrawStake() one unbonding period later. Leave T4T_REACTIVATE unset",
   };
 }
 

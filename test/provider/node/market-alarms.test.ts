@@ -9,7 +9,7 @@ import { fundAccount, sendUnlocked } from "../../support/deployment.ts";
 import { countingRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
 import { until } from "../../support/until.ts";
 import { chatBody, jobAtProvider, onChain, readStream, runJob, untilOnChain } from "../support/answers.ts";
-import { type Market, startMarket } from "../support/market.ts";
+import { type Market, type PostedJob, startMarket } from "../support/market.ts";
 import { startNode, type TestNode } from "../support/node.ts";
 import { goodStream, type ScriptedBackend, startScriptedBackend } from "../support/scripted-backend.ts";
 
@@ -19,6 +19,7 @@ interface LogLine {
   readonly market?: Address;
   readonly allowableFrom?: string;
   readonly count?: number;
+  readonly missing?: number;
   readonly where?: string;
 }
 
@@ -74,6 +75,13 @@ describe("a node's alarms about markets", () => {
     });
   }
 
+  /** The other market frees a slot of a provider, which it never took. */
+  async function free(provider: Address): Promise<void> {
+    const args = [provider, 1, 0n, false] as const;
+    const data = encodeFunctionData({ abi: providerRegistryAbi, functionName: "releaseSlots", args });
+    await sendUnlocked(market.chain, other, market.deployment.registry, data);
+  }
+
   function linesAbout(address: Address): LogLine[] {
     return lines.filter((line) => line.market === address);
   }
@@ -112,12 +120,7 @@ describe("a node's alarms about markets", () => {
     try {
       expect(await metric(node, "t4t_provider_missing_slots_total")).to.equal("0");
       const job = await market.client.post(node.address);
-      const data = encodeFunctionData({
-        abi: providerRegistryAbi,
-        functionName: "releaseSlots",
-        args: [node.address, 1, 0n, false],
-      });
-      await sendUnlocked(market.chain, other, market.deployment.registry, data);
+      await free(node.address);
       const seen = await readStream(await market.client.request(node.url, job, chatBody({ stream: true })));
       const { inputTokens, outputTokens } = seen.statement ?? { inputTokens: 0, outputTokens: 0 };
       const usage = { inputTokens, outputTokens };
@@ -126,6 +129,29 @@ describe("a node's alarms about markets", () => {
       await until("it counts", async () => (await metric(node, "t4t_provider_missing_slots_total")) === "1");
       await until("it knows", async () => (await jobAtProvider(node, job))["status"] === "settled");
       expect(lines.filter((line) => line.level === error && line.count === 1)).to.have.length(1);
+    } finally {
+      await node.close();
+    }
+  });
+
+  it("are given once when the registry counts fewer slots than jobs, before any of them ends", async () => {
+    // A minute passes at once.
+    const after: Clock["after"] = (ms, run) => systemClock.after(ms === 60_000 ? 20 : ms, run);
+    const node = await start({ ...systemClock, after });
+    const fewer = () => lines.filter(({ msg }) => msg.includes("counts fewer slots"));
+    try {
+      const jobs = [await market.client.post(node.address), await market.client.post(node.address)];
+      const isKnown = async (job: PostedJob) => (await jobAtProvider(node, job))["status"] !== undefined;
+      for (const job of jobs) await until("it knows the job", async () => await isKnown(job));
+      await until("it has compared", async () => (await metric(node, "t4t_provider_open_jobs_drift")) === "0");
+      expect(fewer()).to.have.length(0);
+      await free(node.address);
+      await until("it has noticed", () => fewer().length > 0);
+      expect(fewer()[0]).to.include({ level: error, missing: 1 });
+      await free(node.address);
+      await until("it has looked again", async () => (await metric(node, "t4t_provider_open_jobs_drift")) === "-2");
+      expect(fewer()).to.have.length(1);
+      expect(await metric(node, "t4t_provider_missing_slots_total")).to.equal("0");
     } finally {
       await node.close();
     }
