@@ -102,8 +102,7 @@ export class Dispatcher {
         this.#watch();
         return;
       }
-      this.#book.byNonce.delete(intent.nonce);
-      this.#book.nextNonce = undefined;
+      this.#book.freeNonce(intent);
       if (result.kind === "refused") {
         await this.#endings.giveUp(intent, result.message);
         return;

@@ -26,6 +26,13 @@ export class IntentBook {
     return Math.max(pendingCount, ...[...this.byNonce.keys()].map((nonce) => nonce + 1));
   }
 
+  /** Gives the nonce of an intent to the next one, unless another holds it by now. */
+  freeNonce(intent: Intent): void {
+    if (this.byNonce.get(intent.nonce) !== intent) return;
+    this.byNonce.delete(intent.nonce);
+    this.nextNonce = undefined;
+  }
+
   /** Forgets the key of an intent that has ended, unless another one has it by now. */
   forget(intent: Intent): void {
     if (this.byKey.get(intent.key) === intent) this.byKey.delete(intent.key);

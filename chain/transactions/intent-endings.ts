@@ -1,5 +1,5 @@
 import type { Clock } from "../../protocol/clock.ts";
-import { type Intent, isInDoubt } from "./intent.ts";
+import { type Intent, isInDoubt, newTold } from "./intent.ts";
 import type { IntentBook } from "./intent-book.ts";
 import { storeOutcome } from "./outcome-row.ts";
 import type { Pace } from "./pace.ts";
@@ -32,19 +32,32 @@ export class IntentEndings {
     this.#watch = parts.watch;
   }
 
-  /** The journal failed, or the queue was closed. What may be on the chain goes on being watched; of the rest nothing is left. */
+  /**
+   * The journal failed, the node answered with nonsense, or the queue was closed: the callers of now are told. What may be on the chain,
+   * or that the journal holds as sent, stays pending until its nonce decides, as the next process would send it; of the rest nothing is
+   * left.
+   */
   failed(intent: Intent, cause: unknown): void {
     const error = cause instanceof Error ? cause : new Error(String(cause));
     intent.told.reject(error);
-    if (!isInDoubt(intent) || this.#pace.isClosed) {
+    if (this.#pace.isClosed || !(intent.journaled || isInDoubt(intent))) {
       this.#book.forget(intent);
       return;
     }
+    intent.told = newTold();
+    if (!isInDoubt(intent)) this.#book.freeNonce(intent);
     if (this.#book.byNonce.get(intent.nonce) !== intent) {
-      intent.isGivenUp = true;
-      this.#book.givenUp.add(intent);
+      this.letGo(intent, error.message);
     }
     this.#watch();
+  }
+
+  /** Tells the callers that it is not known what becomes of an intent, and leaves it to the watch. */
+  letGo(intent: Intent, message: string): void {
+    intent.isGivenUp = true;
+    intent.misses = 0;
+    this.#book.givenUp.add(intent);
+    intent.told.resolve({ status: "abandoned", message, undecided: true });
   }
 
   /**
@@ -57,17 +70,21 @@ export class IntentEndings {
       return;
     }
     await this.#journal.updateTransaction(intent.key, { status: "given_up", updatedAt: this.#clock.now() });
-    intent.isGivenUp = true;
-    intent.misses = 0;
-    this.#book.givenUp.add(intent);
-    intent.told.resolve({ status: "abandoned", message, undecided: true });
+    this.letGo(intent, message);
     this.#watch();
   }
 
   /** Ends an intent of which nothing is on the chain, nor ever will be. */
   async abandon(intent: Intent, message: string): Promise<void> {
     const outcome = { status: "abandoned", message, undecided: false } as const;
-    await this.record(intent, outcome);
+    intent.isEnding = true;
+    try {
+      await this.record(intent, outcome);
+    } catch (error) {
+      intent.isEnding = false;
+      throw error;
+    }
+    this.#book.givenUp.delete(intent);
     this.finish(intent, outcome);
   }
 

@@ -110,6 +110,8 @@ export function intentFromRow(row: JournaledIntent): Intent {
   intent.firstNonce = row.hashes.length > 1 || row.nonce === null ? 0 : row.nonce;
   intent.hashes = [...row.hashes];
   intent.journaled = true;
+  // Not by this process: where it is not found out at the start what became of it, it is sent again without a wait.
+  intent.sentAt = Number.NEGATIVE_INFINITY;
   if (row.status === "given_up") {
     intent.isGivenUp = true;
     intent.told.resolve({ status: "abandoned", message: "an earlier process gave it up", undecided: true });

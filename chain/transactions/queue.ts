@@ -110,12 +110,19 @@ class Queue implements RunningTransactionQueue {
       const intent = intentFromRow(row);
       this.#book.byKey.set(intent.key, intent);
       if (intent.isGivenUp) this.#book.givenUp.add(intent);
-      else if (intent.nonce >= 0) this.#book.byNonce.set(intent.nonce, intent);
+      else if (intent.nonce >= 0) this.#hold(intent);
     }
     if (this.#book.byKey.size > 0) {
       this.#resuming = this.#lane.run(async () => await this.#recovery.resume());
       this.#resuming.catch(() => undefined);
     }
+  }
+
+  /** Of two that have one nonce, as a journal that failed may leave them, the newer was sent last: whoever is mined decides. */
+  #hold(intent: Intent): void {
+    const older = this.#book.byNonce.get(intent.nonce);
+    if (older !== undefined) this.#endings.letGo(older, "another transaction was sent with its nonce");
+    this.#book.byNonce.set(intent.nonce, intent);
   }
 
   async submit(request: TransactionRequest): Promise<TransactionOutcome> {

@@ -8,6 +8,7 @@ import type { IntentEndings } from "./intent-endings.ts";
 import type { IntentSigner } from "./intent-signer.ts";
 import type { Lane } from "./lane.ts";
 import type { Pace } from "./pace.ts";
+import type { QueueEvent } from "./queue-options.ts";
 import type { SenderChain } from "./sender-chain.ts";
 import type { Sending } from "./sending.ts";
 import type { JournaledIntent, TransactionJournal } from "./transaction-journal.ts";
@@ -25,6 +26,7 @@ interface RecoveryParts {
   readonly dispatcher: Dispatcher;
   readonly lane: Lane;
   readonly pace: Pace;
+  readonly onEvent: ((event: QueueEvent) => void) | undefined;
   /** How long a transaction taken up is sent again and again, ms. */
   readonly stuckAfterMs: number;
   /** Starts the watch over what is in flight. */
@@ -44,6 +46,7 @@ export class Recovery {
   readonly #dispatcher: Dispatcher;
   readonly #lane: Lane;
   readonly #pace: Pace;
+  readonly #onEvent: RecoveryParts["onEvent"];
   readonly #stuckAfterMs: number;
   readonly #watch: () => void;
 
@@ -59,6 +62,7 @@ export class Recovery {
     this.#dispatcher = parts.dispatcher;
     this.#lane = parts.lane;
     this.#pace = parts.pace;
+    this.#onEvent = parts.onEvent;
     this.#stuckAfterMs = parts.stuckAfterMs;
     this.#watch = parts.watch;
   }
@@ -75,7 +79,12 @@ export class Recovery {
         }
         break;
       } catch (error) {
-        if (chainUnavailableIn(error) === undefined) throw error;
+        this.#pace.throwIfClosed();
+        // What the node has an answer to, but not this, the watch takes up: nobody else would, and the lane must not stand still for it.
+        if (chainUnavailableIn(error) === undefined) {
+          this.#onEvent?.({ type: "send_failed", key: "resume", kind: "resume", message: nodeMessage(error) });
+          break;
+        }
         await this.#pace.retryPause(attempt);
       }
     }
@@ -149,8 +158,7 @@ export class Recovery {
       this.#watch();
       return;
     }
-    this.#book.byNonce.delete(intent.nonce);
-    this.#book.nextNonce = undefined;
+    this.#book.freeNonce(intent);
     await this.#endings.giveUp(intent, result.message);
   }
 

@@ -115,9 +115,10 @@ export class Watcher {
     while (this.#book.isWatched && !this.#pace.isClosed) {
       this.#woken = false;
       try {
-        await this.#lookForReceipts();
+        const fault = await this.#lookForReceipts();
         await this.#gaps.closeGap();
         if (this.#stuck() !== undefined) await this.#lane.run(async () => await this.#replaceStuck());
+        if (fault !== undefined) throw fault;
         failures = 0;
       } catch (error) {
         if (chainUnavailableIn(error) === undefined && !(error instanceof QueueClosedError)) {
@@ -131,25 +132,39 @@ export class Watcher {
     }
   }
 
-  /** One read tells which nonces are used; only their receipts are asked for. */
-  async #lookForReceipts(): Promise<void> {
+  /**
+   * One read tells which nonces are used; only their receipts are asked for. One that the node cannot tell of, or that the journal does
+   * not take, holds up none of the others: its fault is returned.
+   */
+  async #lookForReceipts(): Promise<Error | undefined> {
     const used = await this.#chain.usedCount();
-    let head: bigint | undefined;
+    let asked: Promise<bigint> | undefined;
+    const head = async (): Promise<bigint> => await (asked ??= this.#chain.head());
+    let fault: Error | undefined;
     for (const intent of [...this.#book.inFlight(), ...this.#book.givenUp]) {
-      if (intent.firstNonce >= used) continue;
-      const receipt = await this.#chain.receiptOf(intent);
-      if (receipt === undefined) {
-        if (intent.nonce < used) await this.#missed(intent);
-        continue;
+      if (intent.firstNonce >= used || this.#book.byKey.get(intent.key) !== intent) continue;
+      try {
+        await this.#lookFor(intent, used, head);
+      } catch (error) {
+        if (chainUnavailableIn(error) !== undefined || !(error instanceof Error)) throw error;
+        fault ??= error;
       }
-      intent.misses = 0;
-      if (this.#confirmations > 1) {
-        head ??= await this.#chain.head();
-        if (head - receipt.blockNumber + 1n < BigInt(this.#confirmations)) continue;
-      }
-      this.#crashPoint?.("mined", intent.key);
-      await this.#finishMined(intent, receipt);
     }
+    return fault;
+  }
+
+  async #lookFor(intent: Intent, used: number, head: () => Promise<bigint>): Promise<void> {
+    const receipt = await this.#chain.receiptOf(intent);
+    if (receipt === undefined) {
+      if (intent.nonce < used) await this.#missed(intent);
+      return;
+    }
+    intent.misses = 0;
+    const isFinal =
+      this.#confirmations === 1 || (await head()) - receipt.blockNumber + 1n >= BigInt(this.#confirmations);
+    if (!isFinal) return;
+    this.#crashPoint?.("mined", intent.key);
+    await this.#finishMined(intent, receipt);
   }
 
   /** Its nonce is used, and nothing shows that it was by itself: a node that lags, or another transaction. */
@@ -167,7 +182,6 @@ export class Watcher {
     const isProven = user === "another" && !intent.earlierInDoubt;
     if (!intent.isGivenUp) this.#takenByAnother(intent, user === "another");
     else if (isProven || now - intent.missedSince >= unprovenPatience * this.#foreignPatienceMs) {
-      this.#book.givenUp.delete(intent);
       await this.#endings.abandon(intent, "another transaction took its place");
     }
   }
@@ -181,14 +195,17 @@ export class Watcher {
       intent.isEnding = false;
       throw error;
     }
-    if (!this.#book.givenUp.delete(intent)) this.#book.byNonce.delete(intent.nonce);
+    this.#book.givenUp.delete(intent);
+    if (this.#book.byNonce.get(intent.nonce) === intent) this.#book.byNonce.delete(intent.nonce);
     this.#endings.finish(intent, outcome);
     this.#crashPoint?.("finished", intent.key);
   }
 
   /** Another transaction used this nonce with our key: the intent goes round again. */
   #takenByAnother(intent: Intent, isProven: boolean): void {
-    this.#book.byNonce.delete(intent.nonce);
+    // Where it had been given up, and is asked for again, another of ours may hold it.
+    this.#book.givenUp.delete(intent);
+    this.#book.freeNonce(intent);
     this.#dispatcher.loseNonce(intent, isProven);
     this.#dispatcher.again(intent);
   }
