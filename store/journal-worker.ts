@@ -110,12 +110,24 @@ async function open(path: string): Promise<{ readonly database: DatabaseSync; re
   return { database, lock };
 }
 
-function runAll(operations: JournalOperations, calls: readonly WorkerCall[]): WorkerResult[] {
+/**
+ * A call that failed so that SQLite has ended the transaction around it, as it does when the disk is full: each call after it would be a
+ * transaction of its own, and stay although it is told as refused.
+ */
+class LostTransactionError extends Error {}
+
+/** @param isUnharmed Whether the other calls still stand when one has failed. */
+function runAll(
+  operations: JournalOperations,
+  calls: readonly WorkerCall[],
+  isUnharmed: () => boolean,
+): WorkerResult[] {
   return calls.map(({ method, args }) => {
     try {
       const operation = operations[method] as (...given: readonly unknown[]) => unknown;
       return { value: operation(...args) };
     } catch (error) {
+      if (!isUnharmed()) throw new LostTransactionError("the transaction is lost", { cause: error });
       // A call that is refused (unknown key) changed nothing; its neighbours stand.
       return failure(error);
     }
@@ -123,16 +135,19 @@ function runAll(operations: JournalOperations, calls: readonly WorkerCall[]): Wo
 }
 
 function commit(database: DatabaseSync, operations: JournalOperations, calls: readonly WorkerCall[]): WorkerResult[] {
-  if (calls.every((call) => reads.has(call.method))) return runAll(operations, calls);
-  database.exec("BEGIN IMMEDIATE");
+  if (calls.every((call) => reads.has(call.method))) return runAll(operations, calls, () => true);
   try {
-    const results = runAll(operations, calls);
+    database.exec("BEGIN IMMEDIATE");
+    const results = runAll(operations, calls, () => database.isTransaction);
     database.exec("COMMIT");
     return results;
   } catch (error) {
-    // The disk refused: nothing of this group was written, and every caller is told.
+    // The disk refused, or another program holds the file: nothing of this group was written.
     rollBack(database);
-    const failed = failure(error);
+    const isLost = error instanceof LostTransactionError;
+    // One was too much: the others may find room without it.
+    if (isLost && calls.length > 1) return calls.flatMap((call) => commit(database, operations, [call]));
+    const failed = failure(isLost ? error.cause : error);
     return calls.map(() => failed);
   }
 }
@@ -140,8 +155,10 @@ function commit(database: DatabaseSync, operations: JournalOperations, calls: re
 function rollBack(database: DatabaseSync): void {
   try {
     database.exec("ROLLBACK");
-  } catch {
-    // SQLite has rolled back by itself, as it does when the disk is full.
+  } catch (error) {
+    // SQLite has rolled back by itself, as it does when the disk is full. Else nothing can be written any more: the thread ends, and
+    // its process with it.
+    if (database.isTransaction) throw error;
   }
 }
 
