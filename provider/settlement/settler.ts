@@ -47,6 +47,15 @@ const lastRetryMs = 300_000;
 /** The longest pause after a fault of our own, such as of the journal: it may be over at any time, and deadlines go on. */
 const lastFaultPauseMs = 30_000;
 
+/**
+ * Ms until the next attempt. Before the deadline at most half of what is left: what stood in the way may be gone at any time, and after
+ * the deadline others may end the job.
+ */
+function retryPause(attempts: number, leftMs: number): number {
+  const pause = Math.min(lastRetryMs, firstRetryMs * 2 ** Math.min(attempts, 20));
+  return leftMs <= 0 ? pause : Math.min(pause, Math.max(firstRetryMs, leftMs / 2));
+}
+
 /** A pause of one job after faults that nothing of the job itself tells of. */
 interface Pause {
   readonly faults: number;
@@ -328,9 +337,9 @@ export class Settler {
     }
     const error = outcome.status === "reverted" ? (outcome.errorName ?? "reverted") : outcome.status;
     events.failed(job, error);
-    const pause = Math.min(lastRetryMs, firstRetryMs * 2 ** Math.min(job.attempts, 20));
+    const leftMs = job.deadline * 1000 - aheadMs() - clock.now();
     // In a batch nobody says which error: the attempt alone, which follows at once, will.
-    await this.#again(job, error, clock.now() + (job.attempts === 0 ? 0 : pause));
+    await this.#again(job, error, clock.now() + (job.attempts === 0 ? 0 : retryPause(job.attempts, leftMs)));
   }
 
   async #again(job: ProviderJob, error: string, retryAt: number): Promise<void> {

@@ -213,6 +213,26 @@ describe("Settler", () => {
     expect(new Set(queue.requests.map((request) => request.key)).size).to.equal(3);
   });
 
+  it("tries a job that has often failed again while it still has time, instead of sleeping over its deadline", async () => {
+    queue.answer = () => ({ status: "abandoned", message: "no gas", undecided: false });
+    await book.insert(jobOf(1, clock.now(), { attempts: 9, deadline: clock.now() / 1000 + 80 }));
+    settler.start();
+    await until("it has failed once more", () => failures.length === 1);
+    queue.answer = (request) => queue.mined(request);
+    await clock.advance(41_000);
+    await until("it is settled", async () => (await stageOf(1)) === "settled");
+    expect(queue.requests).to.have.length(2);
+  });
+
+  it("does not press on once the deadline is past", async () => {
+    queue.answer = () => ({ status: "abandoned", message: "no gas", undecided: false });
+    await book.insert(jobOf(1, clock.now(), { attempts: 9, deadline: clock.now() / 1000 - 1 }));
+    settler.start();
+    await until("it has failed once more", () => failures.length === 1);
+    await clock.advance(60_000);
+    expect(queue.requests).to.have.length(1);
+  });
+
   it("believes the chain and not the error: a job that others ended is not sent again", async () => {
     queue.answer = () => ({
       status: "reverted",
