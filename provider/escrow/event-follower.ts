@@ -182,7 +182,7 @@ export class JobEventFollower {
       const to = from + BigInt(blocks) - 1n;
       let events: readonly JobEvent[];
       try {
-        events = await this.#events(from, to);
+        events = await this.#events(from === head.number ? { blockHash: head.hash } : rangeOf(from, to));
       } catch (error) {
         // Nodes bound what one call may ask for, each in its own way: less is tried before it counts as a failure.
         if (chainUnavailableIn(error) !== undefined || !this.#pacer.refused(blocks)) throw error;
@@ -261,12 +261,16 @@ export class JobEventFollower {
     };
   }
 
-  async #events(from: bigint, to: bigint): Promise<readonly JobEvent[]> {
+  /**
+   * @param blocks Of the newest block alone the hash: of a number that it has not reached, a node that lags behind the one that told the
+   * head answers that nothing happened, and of a hash that it does not know it says so.
+   */
+  async #events(blocks: BlockFilter): Promise<readonly JobEvent[]> {
     const logs = await Promise.all(
       this.#topics.map(async (topics) => {
         const raw = await this.#options.client.request({
           method: "eth_getLogs",
-          params: [{ address: this.#options.escrow, topics, fromBlock: numberToHex(from), toBlock: numberToHex(to) }],
+          params: [{ address: this.#options.escrow, topics, ...blocks }],
         });
         return raw.map((log) => formatLog(log));
       }),
@@ -278,6 +282,13 @@ export class JobEventFollower {
         return news === undefined ? [] : [{ ...news, block: Number(log.blockNumber) }];
       });
   }
+}
+
+/** Which blocks `eth_getLogs` looks at. */
+type BlockFilter = { readonly fromBlock: Hex; readonly toBlock: Hex } | { readonly blockHash: Hex };
+
+function rangeOf(from: bigint, to: bigint): BlockFilter {
+  return { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
 }
 
 const endEvents = [

@@ -20,10 +20,22 @@ const completed = (job: number): FakeEvent =>
 
 const missing = (count: number): FakeEvent => escrowEvent("SlotsMissing", { provider: person(1), count });
 
-/** The two calls that the follower makes, answered by a chain in memory. */
+interface Filter {
+  readonly fromBlock?: Hex;
+  readonly toBlock?: Hex;
+  readonly blockHash?: Hex;
+  readonly topics: readonly unknown[];
+}
+
+/**
+ * The two calls that the follower makes, answered by a chain in memory.
+ *
+ * @param behind Blocks that the node which is asked for logs has not seen yet.
+ */
 function clientOf(
   chain: () => FakeChain,
   renamed: (hash: Hex) => Hex,
+  behind: () => number,
   beforeLookup: () => Promise<void>,
 ): PublicClient {
   const block = (header: Awaited<ReturnType<ReturnType<FakeChain["reader"]>["block"]>>) =>
@@ -35,16 +47,25 @@ function clientOf(
           number: numberToHex(header.number),
           timestamp: numberToHex(header.timestamp),
         };
+  /** As a node that has not seen the newest blocks yet. */
+  const logsOf = async ({ fromBlock, toBlock, blockHash }: Filter) => {
+    const reader = chain().reader();
+    const known = (await reader.head()).number - behind();
+    if (blockHash === undefined) return await reader.logsInRange(Number(fromBlock), Math.min(known, Number(toBlock)));
+    const header = await reader.block(known);
+    if (header === undefined || renamed(header.hash) !== blockHash) throw new Error("unknown block");
+    return await reader.logsOfBlock(header.hash);
+  };
   const request = async ({ method, params }: { readonly method: string; readonly params: readonly unknown[] }) => {
     const reader = chain().reader();
     if (method === "eth_getBlockByNumber") {
       const which = params[0] as Hex | "latest";
       return block(which === "latest" ? await reader.head() : await reader.block(Number(which)));
     }
-    const range = params[0] as { readonly fromBlock: Hex; readonly toBlock: Hex; readonly topics: readonly unknown[] };
-    const [selectors] = range.topics as [Hex | readonly Hex[]];
+    const filter = params[0] as Filter;
+    const [selectors] = filter.topics as [Hex | readonly Hex[]];
     if (selectors === missing(1).topics[0]) await beforeLookup();
-    const logs = await reader.logsInRange(Number(range.fromBlock), Number(range.toBlock));
+    const logs = await logsOf(filter);
     return logs.filter((log) => [selectors].flat().includes(log.topics[0] as Hex));
   };
   return { request } as unknown as PublicClient;
@@ -54,6 +75,7 @@ describe("JobEventFollower", () => {
   let chain: FakeChain;
   /** Start of all hashes of another chain; undefined: the hashes are as they are. */
   let prefix: "0xff" | undefined;
+  let behind: number;
   let journal: MemoryJournal;
   let clock: ManualClock;
   let told: string[];
@@ -70,6 +92,7 @@ describe("JobEventFollower", () => {
       client: clientOf(
         () => chain,
         (hash) => (prefix === undefined ? hash : `${prefix}${hash.slice(4)}`),
+        () => behind,
         async () => {
           lookups += 1;
           await lookup();
@@ -99,6 +122,7 @@ describe("JobEventFollower", () => {
   beforeEach(async () => {
     chain = new FakeChain();
     prefix = undefined;
+    behind = 0;
     journal = new MemoryJournal();
     clock = new ManualClock();
     told = [];
@@ -182,6 +206,16 @@ describe("JobEventFollower", () => {
     await follow(2);
     expect(told).to.deep.equal([]);
     expect(faults).to.deep.equal([]);
+  });
+
+  it("loses no event of the newest block to a node that has not seen that block yet", async () => {
+    behind = 1;
+    chain.extend([completed(1)]);
+    await clock.advance(pollMs);
+    expect(told).to.deep.equal([]);
+    behind = 0;
+    await clock.advance(pollMs);
+    expect(told).to.deep.equal(["completed 4"]);
   });
 
   it("tells of a reorganisation again until it was dealt with, also after a restart in between", async () => {
