@@ -43,6 +43,16 @@ export class StreamEnds {
     await this.flush(jobId).catch(() => undefined);
   }
 
+  /** Whether a job's stream has ended, and the journal has not taken its end yet. */
+  isWaiting(jobId: Hex): boolean {
+    return this.#waiting.has(jobId);
+  }
+
+  /** Tries once more to write all that waits. Never rejects: what still cannot be written goes on waiting. */
+  async flushAll(): Promise<void> {
+    await Promise.allSettled([...this.#waiting.keys()].map(async (jobId) => await this.flush(jobId)));
+  }
+
   /** Tries to write now what waits for a job. Rejects with the journal's error when it still cannot be written. */
   async flush(jobId: Hex): Promise<void> {
     const waiting = this.#waiting.get(jobId);

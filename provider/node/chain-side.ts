@@ -1,4 +1,4 @@
-import type { Address, LocalAccount, PublicClient } from "viem";
+import type { Address, Hex, LocalAccount, PublicClient } from "viem";
 import { bindJournal } from "../../chain/journal-binding.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
 import { verifyChain } from "../../chain/verify.ts";
@@ -34,6 +34,8 @@ export interface ChainSideOptions {
   readonly journal: Journal;
   readonly book: JobBook;
   readonly live: LiveJobs;
+  /** Whether a stream has ended whose end the journal has not taken yet. */
+  readonly isEnding: (jobId: Hex) => boolean;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: NodeLog;
@@ -146,6 +148,8 @@ export class ChainSide {
       isDraining: options.isDraining,
       onError: (error) => log.fault("ack", error),
     });
+    // An end that waits for the journal knows more than the last checkpoint does.
+    const isInHand = (jobId: Hex): boolean => live.has(jobId) || options.isEnding(jobId);
     const endCheck = new EndCheck({
       book,
       signer: this.signer,
@@ -153,7 +157,7 @@ export class ChainSide {
       reader: this.reader,
       queue,
       aheadMs: () => this.aheadMs(),
-      isLive: (jobId) => live.has(jobId),
+      isLive: isInHand,
       onReopened: (job) => {
         metrics.reopened();
         log.warn("the chain took the end of a job back", { jobId: job.jobId, stage: job.stage });
@@ -165,7 +169,7 @@ export class ChainSide {
       escrow: target.escrow,
       owner,
       book,
-      lostEnds: new LostEnds({ book, signer: this.signer, clock }, (jobId) => live.has(jobId)),
+      lostEnds: new LostEnds({ book, signer: this.signer, clock }, isInHand),
       endCheck,
       clock,
       log,

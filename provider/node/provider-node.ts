@@ -62,6 +62,9 @@ const lastReceiptsMs = 3_000;
 /** After that, how long claims may still take. */
 const lastClaimsMs = 15_000;
 
+/** How long the journal has for the last ends of streams. */
+const lastWritesMs = 10_000;
+
 /** One provider node: its parts and their life from start to drain. */
 export class ProviderNode {
   readonly #parts: NodeParts;
@@ -199,6 +202,7 @@ export class ProviderNode {
       await this.#within(settings.drainMs, async () => await this.#live.allEnded());
       this.#live.abortAll("drain");
       await this.#live.allEnded();
+      await this.#within(lastWritesMs, async () => await this.#ends.flushAll());
       // A gateway signs as soon as its stream has ended; one that has not by now may be gone.
       await this.#within(Math.min(lastReceiptsMs, settings.drainMs), async () => await this.#settled());
       await this.#within(lastClaimsMs, async () => {
@@ -273,6 +277,7 @@ export class ProviderNode {
       journal: this.#journal,
       book: this.#book,
       live: this.#live,
+      isEnding: (jobId) => this.#ends.isWaiting(jobId),
       clock,
       random,
       log,
@@ -506,6 +511,8 @@ export class ProviderNode {
     this.#isClosing = true;
     await this.#pruner.stop();
     this.#cancelBringUp();
+    // The next process would know of the last checkpoint only.
+    await this.#within(lastWritesMs, async () => await this.#ends.flushAll());
     this.#ends.stop();
     this.#endpoints?.close();
     this.#services?.status.close();
