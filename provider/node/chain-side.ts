@@ -230,6 +230,8 @@ export class ChainSide {
     const owner = settings.owner ?? (await registry.ownerOfOperator(account.address)) ?? account.address;
     // The jobs are the owner's: another operator's key must still settle them.
     await bindJournal({ journal, client, chainId, escrow, wallet: owner, dataDir });
+    // Before it is known how many jobs are open: what is posted from here on must not be missed while the node publishes.
+    const block = await client.getBlockNumber({ cacheTime: 0 });
     const provider = await registry.provider(owner);
     const underWay = await journal.openTransactions(account.address, target.chainId);
     const earlier = underWay.map(({ key }) => key).filter((key) => key.startsWith(publicationPrefix));
@@ -247,9 +249,9 @@ export class ChainSide {
       ...(options.crashPoint === undefined ? {} : { crashPoint: options.crashPoint }),
       onEvent: ({ type, ...fields }) => log.warn(`transaction ${type}`, { ...fields, key: undefined }),
     });
-    // Jobs of a provider that this journal does not know of are found from their events; a new provider has none.
+    // Jobs of a provider that this journal does not know of are found from their events.
     const deployedAtBlock = BigInt(deployment.deployedAtBlock);
-    const firstBlock = (provider?.openJobs ?? 0) > 0 ? deployedAtBlock : undefined;
+    const firstBlock = (provider?.openJobs ?? 0) > 0 ? deployedAtBlock : block;
     return new ChainSide(options, { account, owner, queue, registry, rules, firstBlock, deployedAtBlock, earlier });
   }
 
@@ -372,7 +374,8 @@ interface ChainParts {
   readonly queue: RunningTransactionQueue;
   readonly registry: RegistryReader;
   readonly rules: Awaited<ReturnType<RegistryReader["rules"]>>;
-  readonly firstBlock: bigint | undefined;
+  /** Where events are followed from when the journal does not say it. */
+  readonly firstBlock: bigint;
   readonly deployedAtBlock: bigint;
   /** Keys of publications under way. */
   readonly earlier: readonly string[];

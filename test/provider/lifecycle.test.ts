@@ -87,6 +87,24 @@ describe("the life of a provider node", () => {
     }
   });
 
+  it("gives back a job that was posted while it was starting, so that no slot is held by what it never heard of", async () => {
+    const key = await market.providerKey();
+    const { address } = privateKeyToAccount(key);
+    // Each post that fails is a block too, for which the node waits to confirm what it publishes.
+    const environment = { T4T_CONFIRMATIONS: "2", T4T_UNFETCHED_DECLINE_SECONDS: "1" };
+    const starting = startNode({ market, backendUrl: backend.url, key, environment });
+    try {
+      const client = await market.newClient();
+      const job = await until("it offers", async () => await client.post(address).catch(() => undefined), 30_000);
+      await until("it is declined", async () => {
+        await market.chain.rpc("evm_mine");
+        return (await jobOnChain(market, job.jobId)).status === onChain.declined;
+      });
+    } finally {
+      await (await starting).close();
+    }
+  });
+
   it("shows on chain that it works when the client asks for its money in mid-stream, and is paid in the end", async () => {
     const node = await start();
     try {
