@@ -26,6 +26,8 @@ export interface JobPostingParts {
   readonly tell: (event: ProgressEvent) => void;
   /** Ms that the request still has. */
   readonly leftMs: () => number;
+  /** Aborted when the client has gone. */
+  readonly signal: AbortSignal;
 }
 
 /** Seconds that a deadline keeps from the bounds of the escrow, as the block that mines it has another time. */
@@ -97,24 +99,32 @@ export class JobPosting {
       }
       if (outcome.kind === "insufficient_balance" && !toppedUp) {
         toppedUp = true;
-        if (await this.#inTime(treasury.topUp(outcome.required))) continue;
+        if (await this.#inTime(async (signal) => await treasury.topUp(outcome.required, signal))) continue;
       }
       return { outcome, jobId };
     }
   }
 
-  /** Whether the account was filled while the request has time. */
-  async #inTime(filled: Promise<boolean>): Promise<boolean> {
-    const late = Promise.withResolvers<boolean>();
-    const cancel = this.#parts.context.clock.after(clamp(this.#parts.leftMs(), 1, longestPostMs), () =>
-      late.resolve(false),
-    );
+  /** Whether the account was filled while the request has time, and its client is there. */
+  async #inTime(fill: (signal: AbortSignal) => Promise<boolean>): Promise<boolean> {
+    const late = new AbortController();
+    const told = Promise.withResolvers<boolean>();
+    const leave = (): void => {
+      late.abort();
+      told.resolve(false);
+    };
+    const cancel = this.#parts.context.clock.after(clamp(this.#parts.leftMs(), 1, longestPostMs), leave);
+    const { signal } = this.#parts;
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) leave();
+    const filled = fill(late.signal);
     // Whoever was late must not end the process with it.
     filled.catch(() => undefined);
     try {
-      return await Promise.race([filled, late.promise]);
+      return await Promise.race([told.promise, filled]);
     } finally {
       cancel();
+      signal.removeEventListener("abort", leave);
     }
   }
 

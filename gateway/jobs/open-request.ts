@@ -59,6 +59,7 @@ export class OpenRequest {
       record,
       tell: (event) => this.tell(event),
       leftMs: () => this.leftMs,
+      signal,
     });
   }
 

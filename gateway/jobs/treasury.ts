@@ -38,13 +38,24 @@ export class Treasury {
    * who ask meanwhile share the next. False when top-up is off, or wallet and approval do not suffice for this one.
    *
    * @param required Wei that the account must have free.
+   * @param signal Aborted when whoever asks waits no longer: false then, and nothing is moved for it any more.
    */
-  async topUp(required: bigint): Promise<boolean> {
-    if (this.#options.target === undefined) return false;
+  async topUp(required: bigint, signal: AbortSignal): Promise<boolean> {
+    if (this.#options.target === undefined || signal.aborted) return false;
     const told = Promise.withResolvers<boolean>();
-    this.#needs.push({ required, told });
+    const need = { required, told };
+    this.#needs.push(need);
+    const leave = (): void => {
+      this.#needs = this.#needs.filter((other) => other !== need);
+      told.resolve(false);
+    };
+    signal.addEventListener("abort", leave, { once: true });
     if (!this.#isFilling) void this.#work();
-    return await told.promise;
+    try {
+      return await told.promise;
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
   }
 
   async #work(): Promise<void> {

@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { systemClock } from "../../../chain/system-clock.ts";
+import type { PostOutcome } from "../../../gateway/jobs/escrow-calls.ts";
 import type { EscrowPlan } from "../../../gateway/jobs/escrow-plan.ts";
 import type { JobDocument } from "../../../gateway/jobs/job-document.ts";
 import { JobPosting, type JobPostingParts } from "../../../gateway/jobs/job-posting.ts";
@@ -50,33 +51,57 @@ describe("the post of a job", () => {
     });
   });
 
-  it("does not wait for a deposit beyond the request's time", async () => {
-    const post: Awaited<ReturnType<JobPostingParts["context"]["calls"]["post"]>> = {
-      kind: "insufficient_balance",
-      free: 0n,
-      required: 5n,
-    };
-    const posting = new JobPosting({
-      context: {
-        clock: systemClock,
-        chainTime: new ChainTime(systemClock),
-        limits: { deadlineSeconds: 600 },
-        terms: () => fakeTerms,
-        calls: { jobIdOf: () => "0x01", post: async () => await Promise.resolve(post) },
-        treasury: { topUp: async () => await Promise.withResolvers<boolean>().promise },
-        nextNonce: () => 1n,
-      },
-      request: { nonce: 1n, id: "0x01" },
-      record: {
-        document: { attempts: [] },
-        addAttempt: () => undefined,
-        updateAttempt: () => undefined,
-        save: async () => await Promise.resolve(),
-      },
-      tell: () => undefined,
-      leftMs: () => 50,
-    } as unknown as JobPostingParts);
+  describe("that waits for a deposit", () => {
+    const refused: PostOutcome = { kind: "insufficient_balance", free: 0n, required: 5n };
     const plan = { modelId: "m", candidates: [], maxPayment: 5n } as unknown as EscrowPlan;
-    expect((await posting.post(plan)).outcome).to.deep.equal(post);
+    let waits: AbortSignal | undefined;
+
+    beforeEach(() => {
+      waits = undefined;
+    });
+
+    /** A post that the chain refuses for want of money, and a deposit that never comes. */
+    async function post(parts: Pick<JobPostingParts, "leftMs" | "signal">): Promise<PostOutcome> {
+      const posting = new JobPosting({
+        context: {
+          clock: systemClock,
+          chainTime: new ChainTime(systemClock),
+          limits: { deadlineSeconds: 600 },
+          terms: () => fakeTerms,
+          calls: { jobIdOf: () => "0x01", post: async () => await Promise.resolve(refused) },
+          treasury: {
+            topUp: async (_required: bigint, signal: AbortSignal) => {
+              waits = signal;
+              return await Promise.withResolvers<boolean>().promise;
+            },
+          },
+          nextNonce: () => 1n,
+        },
+        request: { nonce: 1n, id: "0x01" },
+        record: {
+          document: { attempts: [] },
+          addAttempt: () => undefined,
+          updateAttempt: () => undefined,
+          save: async () => await Promise.resolve(),
+        },
+        tell: () => undefined,
+        ...parts,
+      } as unknown as JobPostingParts);
+      return (await posting.post(plan)).outcome;
+    }
+
+    it("does not wait beyond the request's time, nor have money moved for it after that", async () => {
+      expect(await post({ leftMs: () => 50, signal: new AbortController().signal })).to.deep.equal(refused);
+      expect(waits?.aborted).to.equal(true);
+    });
+
+    it("does not post for a client that has gone meanwhile", async () => {
+      const client = new AbortController();
+      const posted = post({ leftMs: () => 60_000, signal: client.signal });
+      await until("it waits", () => waits?.aborted === false);
+      client.abort();
+      expect(await posted).to.deep.equal(refused);
+      expect(waits?.aborted).to.equal(true);
+    });
   });
 });

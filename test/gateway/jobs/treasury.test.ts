@@ -6,6 +6,9 @@ import { Treasury } from "../../../gateway/jobs/treasury.ts";
 import { fakeContracts, person } from "../../support/fake-chain.ts";
 import { MemoryJournal } from "../support/memory-journal.ts";
 
+/** Of whoever waits for as long as it takes. */
+const patient = new AbortController().signal;
+
 /** A wallet with tokens and an escrow account; deposits are mined when `mine` settles. */
 function treasuryOf(state: {
   free: bigint;
@@ -66,9 +69,9 @@ describe("the gateway's escrow account", () => {
   it("is filled for each who asks, and not only for the one who asked first", async () => {
     const mined = Promise.withResolvers<undefined>();
     const { treasury, deposits } = treasuryOf({ free: 0n, held: 10_000n, target: 100n, mine: mined.promise });
-    const first = treasury.topUp(50n);
-    const second = treasury.topUp(5000n);
-    const third = treasury.topUp(70n);
+    const first = treasury.topUp(50n, patient);
+    const second = treasury.topUp(5000n, patient);
+    const third = treasury.topUp(70n, patient);
     mined.resolve(undefined);
     expect(await Promise.all([first, second, third])).to.deep.equal([true, true, true]);
     expect(deposits, "those who came meanwhile share one").to.deep.equal([100n, 4970n]);
@@ -77,26 +80,46 @@ describe("the gateway's escrow account", () => {
   it("is not promised twice", async () => {
     const mined = Promise.withResolvers<undefined>();
     const { treasury } = treasuryOf({ free: 0n, held: 160n, target: 0n, mine: mined.promise });
-    const asked = [treasury.topUp(10n), treasury.topUp(100n), treasury.topUp(100n), treasury.topUp(20n)];
+    const asked = [
+      treasury.topUp(10n, patient),
+      treasury.topUp(100n, patient),
+      treasury.topUp(100n, patient),
+      treasury.topUp(20n, patient),
+    ];
     mined.resolve(undefined);
     expect(await Promise.all(asked)).to.deep.equal([true, true, false, true]);
   });
 
+  it("is not filled for those who wait no longer, however long the filling under way takes", async () => {
+    const mined = Promise.withResolvers<undefined>();
+    const { treasury, deposits } = treasuryOf({ free: 0n, held: 10_000n, target: 100n, mine: mined.promise });
+    const first = treasury.topUp(50n, patient);
+    const leave = new AbortController();
+    const left = treasury.topUp(5000n, leave.signal);
+    leave.abort();
+    expect(await left).to.equal(false);
+    const last = treasury.topUp(70n, patient);
+    mined.resolve(undefined);
+    expect(await Promise.all([first, last])).to.deep.equal([true, true]);
+    expect(deposits).to.deep.equal([100n]);
+    expect(await treasury.topUp(1n, leave.signal)).to.equal(false);
+  });
+
   it("is left alone where nobody would be helped, or the operator wants no top-up", async () => {
     const poor = treasuryOf({ free: 5n, held: 10n, target: 100n });
-    expect(await poor.treasury.topUp(50n)).to.equal(false);
+    expect(await poor.treasury.topUp(50n, patient)).to.equal(false);
     expect(poor.deposits).to.deep.equal([]);
     const off = treasuryOf({ free: 5n, held: 1000n, target: undefined });
-    expect(await off.treasury.topUp(50n)).to.equal(false);
+    expect(await off.treasury.topUp(50n, patient)).to.equal(false);
     expect(off.deposits).to.deep.equal([]);
   });
 
   it("is filled again after the chain could not be asked", async () => {
     const { treasury, failWith } = treasuryOf({ free: 0n, held: 1000n, target: 100n });
     failWith(new Error("no answer"));
-    const error = await treasury.topUp(50n).catch((reason: unknown) => reason);
+    const error = await treasury.topUp(50n, patient).catch((reason: unknown) => reason);
     expect(error).to.be.instanceOf(Error);
     failWith(undefined);
-    expect(await treasury.topUp(50n)).to.equal(true);
+    expect(await treasury.topUp(50n, patient)).to.equal(true);
   });
 });
