@@ -1,5 +1,8 @@
 import type { Clock } from "../../protocol/clock.ts";
 
+/** Ms after a block in which the chain counts as one that makes blocks by itself. */
+const liveMs = 60_000;
+
 /**
  * The chain's time between blocks. A chain that is idle shows an old time, and the next block will show a new one: so the newest
  * block's time is carried on by our own clock, and never lies behind the wall clock.
@@ -8,6 +11,8 @@ export class ChainTime {
   readonly #clock: Clock;
   #blockTimestamp = 0;
   #seenAt = 0;
+  /** More than one block was seen: the first may have been old already. */
+  #hasMoved = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -16,6 +21,7 @@ export class ChainTime {
   /** A block was seen. @param timestamp Unix seconds. */
   observe(timestamp: number): void {
     if (timestamp <= this.#blockTimestamp) return;
+    this.#hasMoved = this.#blockTimestamp !== 0;
     this.#blockTimestamp = timestamp;
     this.#seenAt = this.#clock.monotonic();
   }
@@ -29,7 +35,19 @@ export class ChainTime {
   nowSeconds(): number {
     const wall = Math.floor(this.#clock.now() / 1000);
     if (this.#blockTimestamp === 0) return wall;
-    const carried = this.#blockTimestamp + Math.floor((this.#clock.monotonic() - this.#seenAt) / 1000);
-    return Math.max(wall, carried);
+    return Math.max(wall, this.#carriedSeconds());
+  }
+
+  /**
+   * The same for what costs gas in vain when it comes too early: while the chain makes blocks it goes by them alone, as the wall clock
+   * may be set wrong, or be set anew at any time.
+   */
+  steadySeconds(): number {
+    const isLive = this.#hasMoved && this.#clock.monotonic() - this.#seenAt < liveMs;
+    return isLive ? this.#carriedSeconds() : this.nowSeconds();
+  }
+
+  #carriedSeconds(): number {
+    return this.#blockTimestamp + Math.floor((this.#clock.monotonic() - this.#seenAt) / 1000);
   }
 }

@@ -137,7 +137,7 @@ export class Janitor {
   }
 
   #due(): { readonly record: JobRecord; readonly attempt: AttemptDocument }[] {
-    const now = this.#options.chainTime.nowSeconds();
+    const now = this.#options.chainTime.steadySeconds();
     const due: { readonly record: JobRecord; readonly attempt: AttemptDocument }[] = [];
     const alive = new Set<Hex>();
     for (const record of this.#options.store.open()) {
@@ -188,7 +188,7 @@ export class Janitor {
       await this.#notOnChain(record, attempt);
       return undefined;
     }
-    const step = nextStep(this.#note(record, attempt, job), job, chainTime.nowSeconds(), clock.now(), {
+    const step = nextStep(this.#note(record, attempt, job), job, chainTime.steadySeconds(), clock.now(), {
       ...defaultWindows,
       ...terms,
       slashes: this.#options.maxSlashFee !== 0n,
