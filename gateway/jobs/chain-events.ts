@@ -30,8 +30,13 @@ export interface JobEnd {
 export function applyJobEvent(store: JobStore, event: JobEvent, onEnd: JobEndListener): void {
   const record = store.byJob(event.jobId);
   const attempt = record?.attempt(event.jobId);
+  if (record === undefined || attempt === undefined) return;
+  if (event.type === "posted") {
+    if (!event.removed) posted(record, attempt, event);
+    return;
+  }
   const state = endStates[event.type];
-  if (record === undefined || attempt === undefined || state === undefined) return;
+  if (state === undefined) return;
   if (event.removed) {
     // A reorganisation took the end back; it is likely to come again.
     if (attempt.state === state) {
@@ -53,6 +58,14 @@ export function applyJobEvent(store: JobStore, event: JobEvent, onEnd: JobEndLis
     },
     onEnd,
   );
+}
+
+/** The chain has a job that was held never to have come there: its money is to be brought back like that of any that is given up. */
+function posted(record: JobRecord, attempt: AttemptDocument, event: JobEvent & { readonly type: "posted" }): void {
+  if (attempt.state !== "not_posted") return;
+  const { provider, deadline, place } = event;
+  record.updateAttempt(attempt.jobId, { state: "abandoned", provider, deadline, postBlock: place.blockNumber });
+  record.saveSoon();
 }
 
 /** Takes the end of a job over into our record and tells readers. Only the first end counts. */

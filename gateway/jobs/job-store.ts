@@ -96,6 +96,8 @@ export class JobStore {
     const newest = record.document.attempts.at(-1);
     if (newest !== undefined) this.#byJob.set(newest.jobId, record);
     if (isOpen(record.document)) {
+      // One that was over may be open again: it must not be forgotten with those that are over.
+      this.#finished.delete(record);
       this.#open.add(record);
       return;
     }
