@@ -73,7 +73,12 @@ export async function postJob(options: JobRouteOptions, exchange: HttpExchange):
     source: "jobs",
   });
   // The answer says that the job is taken: so it must be known after a crash.
-  await record.save();
+  await record.save().catch((error: unknown) => {
+    // Nobody runs it: it would count as open for good.
+    record.finish({ status: "failed", code: "internal_error", message: "The gateway could not take the job." });
+    record.active = false;
+    throw error;
+  });
   void run(new EventSink(record), new AbortController().signal);
   if (body.stream === true || accepts(request.headers.accept)) {
     await sendEvents(options, response, record, 0);

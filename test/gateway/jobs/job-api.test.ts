@@ -46,6 +46,16 @@ describe("the job API", () => {
     expect(job.response?.choices[0]?.message.content).to.equal(scriptedText);
   });
 
+  it("keeps nothing of a job that it could not take, as on a full disk, which would count as open for good", async () => {
+    place = await startTestGateway({ providers: [good] });
+    place.journal.failure = new Error("disk full");
+    expect((await post({ request })).status).to.equal(500);
+    place.journal.failure = undefined;
+    const metrics = await (await fetch(`${place.url}/metrics`)).text();
+    expect(metrics).to.include("t4t_gateway_open_jobs 0");
+    expect(place.chain.posts).to.have.length(0);
+  });
+
   it("streams its events, each named and dated, from selection to settlement, then ends", async () => {
     place = await startTestGateway({ providers: [acknowledged(oddStreams.plain)] });
     const frames = await framesOf(
