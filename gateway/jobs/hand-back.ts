@@ -1,7 +1,7 @@
 import type { Hex } from "viem";
 import { type CompletionKind, type CompletionRequest, parseCompletionRequest } from "../openai/completion-request.ts";
 import type { Candidate } from "../routing/types.ts";
-import { askProvider, type ProviderResult } from "./provider-answer.ts";
+import { askProvider, type ProviderAnswerListener, type ProviderResult } from "./provider-answer.ts";
 import { type AssignedJob, providerCall } from "./provider-call.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -31,13 +31,16 @@ export async function handBack(
     chunkId: undefined,
     signal: leave.signal,
   });
-  const result = await askProvider(call, {
+  const listener: ProviderAnswerListener = {
     acknowledged: () => leave.abort(),
     start: () => undefined,
     write: () => true,
     onDrain: () => undefined,
     done: () => undefined,
-  });
+  };
+  let result = await askProvider(call, listener);
+  // A connection that the provider closed as idle: it has not heard of the job yet.
+  if (result.kind === "fault" && result.staleConnection) result = await askProvider(call, listener);
   return { result, asked, requestHash };
 }
 

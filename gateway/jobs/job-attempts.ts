@@ -89,9 +89,10 @@ export class JobAttempts {
       blockNumber: outcome.blockNumber,
     });
     try {
-      return this.#signal.aborted
-        ? await this.#handBack(jobId, candidate, lease, outcome.blockNumber)
+      const next = this.#signal.aborted
+        ? "unheard"
         : await this.#inquiry.ask(jobId, candidate, lease, outcome.blockNumber);
+      return next === "unheard" ? await this.#handBack(jobId, candidate, lease, outcome.blockNumber) : next;
     } catch (error) {
       // A fault of our own: the provider does not count as loaded by it for ever.
       lease.end({ outcome: "aborted", durationMs: 0 });
@@ -106,7 +107,7 @@ export class JobAttempts {
     this.#context.lines.capacityFreed(this.#request.completion.modelId ?? anyModelLine);
   }
 
-  /** The client went while its job was posted. */
+  /** The client went before the provider had heard of its job. */
   async #handBack(jobId: Hex, candidate: Candidate, lease: Lease, blockNumber: number): Promise<Next> {
     this.#record.updateAttempt(jobId, { state: "abandoned" });
     this.#open.gone();

@@ -26,7 +26,11 @@ export type ProviderResult =
       readonly staleConnection: boolean;
     } & Seen)
   /** We gave up because the client went. */
-  | ({ readonly kind: "aborted" } & Seen);
+  | ({
+      readonly kind: "aborted";
+      /** The provider has heard nothing of the request. */
+      readonly unsent: boolean;
+    } & Seen);
 
 /** What was seen of an answer. */
 export interface Seen {
@@ -133,7 +137,7 @@ class ProviderAnswer {
       resolve(result);
     };
     if (this.#call.signal.aborted) {
-      this.#settle({ kind: "aborted", ...this.#seen() });
+      this.#settle({ kind: "aborted", unsent: true, ...this.#seen() });
       return await promise;
     }
     this.#call.signal.addEventListener("abort", onAbort, { once: true });
@@ -264,7 +268,7 @@ class ProviderAnswer {
       return;
     }
     if (error.failure === "aborted") {
-      this.#settle({ kind: "aborted", ...this.#seen() });
+      this.#settle({ kind: "aborted", unsent: error.wasUnsent, ...this.#seen() });
       return;
     }
     if (this.#status !== 0 && this.#status !== 200) {

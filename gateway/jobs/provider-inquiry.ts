@@ -36,8 +36,11 @@ export class ProviderInquiry {
     this.#signal = open.signal;
   }
 
-  /** Asks the provider of a posted job and relays its answer. Rejects for a fault of our own: then the caller ends the lease. */
-  async ask(jobId: Hex, candidate: Candidate, lease: Lease, blockNumber: number): Promise<Next> {
+  /**
+   * Asks the provider of a posted job and relays its answer. `unheard`: the client went before the provider had heard of the request,
+   * and the lease is the caller's. Rejects for a fault of our own: then the caller ends the lease too.
+   */
+  async ask(jobId: Hex, candidate: Candidate, lease: Lease, blockNumber: number): Promise<Next | "unheard"> {
     const { clock, observer } = this.#context;
     const endpoint = parseEndpoint(candidate.endpoint, this.#context.allowPrivateEndpoints);
     if (typeof endpoint === "string") {
@@ -85,6 +88,7 @@ export class ProviderInquiry {
     let result = await askProvider(call, listener);
     // An idle connection that the provider closed says nothing of the provider; the job id keeps it from running twice.
     if (result.kind === "fault" && result.staleConnection) result = await askProvider(call, listener);
+    if (result.kind === "aborted" && result.unsent) return "unheard";
     const endedAt = clock.monotonic();
     if (firstByteAt !== undefined) {
       this.#generatingMs = endedAt - firstByteAt;
@@ -177,7 +181,9 @@ export class ProviderInquiry {
   }
 
   #partial(bounds: UsageBounds, seen: Seen): PartialObservation {
-    const outputTokens = seen.started ? Math.min(bounds.outputTokens, outputTokensAtMost(seen)) : bounds.outputTokens;
+    // Of a stream every token is seen as it comes; of a JSON answer nothing before all of it is there.
+    const isSeen = seen.started || this.#request.completion.stream;
+    const outputTokens = isSeen ? Math.min(bounds.outputTokens, outputTokensAtMost(seen)) : bounds.outputTokens;
     return { atMost: { inputTokens: bounds.inputTokens, outputTokens }, at: this.#context.clock.now() };
   }
 

@@ -19,11 +19,17 @@ export class ExchangeError extends Error {
   readonly failure: ExchangeFailure;
   /** The connection had served an earlier exchange and was closed under this one: most likely for having been idle. */
   readonly wasReused: boolean;
+  /** No connection was there yet: the provider has heard nothing of it. */
+  readonly wasUnsent: boolean;
 
-  constructor(failure: ExchangeFailure, options: ErrorOptions & { readonly wasReused?: boolean } = {}) {
+  constructor(
+    failure: ExchangeFailure,
+    options: ErrorOptions & { readonly wasReused?: boolean; readonly wasUnsent?: boolean } = {},
+  ) {
     super(`exchange with the provider: ${failure}`, options.cause === undefined ? undefined : { cause: options.cause });
     this.failure = failure;
     this.wasReused = options.wasReused === true;
+    this.wasUnsent = options.wasUnsent === true;
   }
 }
 
@@ -68,7 +74,8 @@ export function startExchange(pool: Pool, request: ExchangeRequest, handler: Exc
   const fail = (failure: ExchangeFailure, cause?: unknown): void => {
     if (over) return;
     over = true;
-    const error = new ExchangeError(failure, { cause, wasReused: failure === "cut" && servedBefore(cause) });
+    const wasReused = failure === "cut" && servedBefore(cause);
+    const error = new ExchangeError(failure, { cause, wasReused, wasUnsent: controller === undefined });
     if (returned) handler.onError(error);
     else queueMicrotask(() => handler.onError(error));
   };

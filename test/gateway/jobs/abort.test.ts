@@ -1,8 +1,10 @@
-import { connect } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
+import type { PartialObservation } from "../../../gateway/jobs/job-document.ts";
 import { bodyHash } from "../../../protocol/body-hash.ts";
-import { chunk, hang, head, hold } from "../../support/scripted-upstream.ts";
+import { chunk, close as closeConnection, hang, head, hold } from "../../support/scripted-upstream.ts";
 import { chunkData, frame, goodJson, stream } from "../../support/upstream-scripts.ts";
 import { until } from "../../support/until.ts";
 import { acknowledged, type ProviderScript, scriptedModel } from "../support/scripted-provider.ts";
@@ -98,6 +100,53 @@ describe("a client that goes away", () => {
     await until("nobody counts as served", async () =>
       (await (await fetch(`${place.url}/metrics`)).text()).includes("t4t_gateway_running_requests 0"),
     );
+  });
+
+  it("while its job is posted has it given back also where the provider has closed the connection as idle", async () => {
+    const answered = acknowledged(goodJson);
+    const closed: ProviderScript = () => [closeConnection];
+    const hanging = acknowledged([head(200, eventStream), hang]);
+    let next = 0;
+    const scripts = [answered, closed, hanging];
+    place = await startTestGateway({
+      providers: [(job) => (scripts[next++] ?? expect.fail("one request too many"))(job)],
+    });
+    await (await ask({ stream: false }))?.text();
+    const mined = Promise.withResolvers<undefined>();
+    place.chain.postFault = async () => await mined.promise;
+    const asked = ask();
+    await until("the post is under way", () => place.chain.posts.length === 2);
+    client.abort();
+    await asked;
+    await until("the gateway has noticed", async () =>
+      (await (await fetch(`${place.url}/metrics`)).text()).includes("t4t_gateway_running_requests 1"),
+    );
+    mined.resolve(undefined);
+    await until("the provider is asked once more", () => place.providers[0]?.completions.length === 3);
+  });
+
+  it("before the provider has heard of its job does not sign for an answer that nobody can have given", async () => {
+    // A host that is reached and never says hello: no request goes out on such a connection.
+    const silent = createServer();
+    await new Promise<void>((resolve) => {
+      silent.listen(0, "127.0.0.1", resolve);
+    });
+    const { port } = silent.address() as AddressInfo;
+    const connected = once(silent, "connection");
+    place = await startTestGateway({ providers: [() => [hang]], settings: { connectTimeoutMs: 500 } });
+    const record = place.chain.provider(place.providers[0]?.address ?? "0x");
+    place.chain.setProvider({ ...record, endpoint: `https://127.0.0.1:${port}` });
+    const asked = ask({ max_tokens: 500 });
+    await until("its job is posted", () => place.chain.jobs.size === 1);
+    await connected;
+    client.abort();
+    await asked;
+    const partial = await until("it is given up", async () => {
+      const attempt = (await stateOf()).attempt as { partial?: PartialObservation } | undefined;
+      return attempt?.partial;
+    });
+    expect(partial.atMost.outputTokens).to.be.lessThan(100);
+    silent.close();
   });
 
   for (const [phase, script] of [
@@ -196,6 +245,20 @@ describe("a client that goes away", () => {
     second.abort();
     const receipt = await until("a receipt comes", () => provider.receipts[0]);
     expect(receipt.usage.outputTokens).to.be.within(2, 100);
+  });
+
+  it("pays no provider for an answer of which nothing has come yet but what can be on its way", async () => {
+    place = await startTestGateway({ providers: [acknowledged([head(200, eventStream), hang])] });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    provider.statementOf = async (jobId) =>
+      await provider.state(jobId, { inputTokens: 5, outputTokens: 4900 }, bodyHash("x"));
+    const asked = ask({ max_tokens: 5000 });
+    await provider.upstream.request(0);
+    client.abort();
+    await asked;
+    const receipt = await until("a receipt comes", () => provider.receipts[0]);
+    expect(receipt.usage.outputTokens).to.be.at.most(100);
   });
 
   it("after the last byte of its answer has changed nothing", async () => {

@@ -122,7 +122,7 @@ describe("an exchange with a provider", () => {
     await upstream?.request(0);
     const second = run();
     second.exchange.abort();
-    expect((await second.result).error?.failure).to.equal("aborted");
+    expect((await second.result).error).to.include({ failure: "aborted", wasUnsent: true });
     release.resolve(undefined);
     await first.result;
     const third = run();
@@ -136,7 +136,7 @@ describe("an exchange with a provider", () => {
     const request = await upstream?.request(0);
     await new Promise(setImmediate);
     exchange.abort();
-    expect((await result).error?.failure).to.equal("aborted");
+    expect((await result).error).to.include({ failure: "aborted", wasUnsent: false });
     await request?.gone;
   });
 
