@@ -184,6 +184,8 @@ export class JobEventFollower {
       try {
         events = await this.#events(from === head.number ? { blockHash: head.hash } : rangeOf(from, to));
       } catch (error) {
+        // A node that does not know the newest block yet says nothing of how much may be asked for.
+        if (from === head.number) throw error;
         // Nodes bound what one call may ask for, each in its own way: less is tried before it counts as a failure.
         if (chainUnavailableIn(error) !== undefined || !this.#pacer.refused(blocks)) throw error;
         continue;
