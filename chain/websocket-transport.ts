@@ -29,6 +29,8 @@ export function lazyWebSocket(
   let opened: Promise<WebSocket> | undefined;
   let closed = false;
   let lastId = 0;
+  /** Messages that came over any socket. */
+  let heard = 0;
 
   const broken = (why: string): void => {
     socket = undefined;
@@ -37,12 +39,18 @@ export function lazyWebSocket(
     pending.clear();
   };
 
+  const giveUp = (current: WebSocket, why: string): void => {
+    current.close();
+    broken(why);
+  };
+
   const open = (): Promise<WebSocket> =>
     new Promise((resolve, reject) => {
       const current = new WebSocket(url);
       socket = current;
       current.addEventListener("open", () => resolve(current));
       current.addEventListener("message", ({ data }) => {
+        heard += 1;
         const answer = typeof data === "string" ? parseAnswer(data) : undefined;
         const waiting = pending.get(Number(answer?.id));
         if (answer === undefined || waiting === undefined) return;
@@ -65,11 +73,15 @@ export function lazyWebSocket(
     if (closed) throw new RpcTransportError("the connection was closed");
     lastId += 1;
     const call: RpcCall = { jsonrpc: "2.0", id: lastId, method, params: params ?? [] };
+    const used = socket;
+    const heardBefore = heard;
     let cancelTimer: (() => void) | undefined;
     const timeout = new Promise<never>((_resolve, reject) => {
-      cancelTimer = options.clock.after(options.timeoutMs, () =>
-        reject(new RpcTransportError(`no answer within ${options.timeoutMs} ms`)),
-      );
+      cancelTimer = options.clock.after(options.timeoutMs, () => {
+        reject(new RpcTransportError(`no answer within ${options.timeoutMs} ms`));
+        // Nothing came at all, to nobody: a host that is gone closes nothing, and its socket would be waited on for minutes.
+        if (used !== undefined && socket === used && heard === heardBefore) giveUp(used, "the WebSocket went silent");
+      });
     });
     const answer = async (): Promise<unknown> => {
       opened ??= open();
@@ -83,10 +95,7 @@ export function lazyWebSocket(
       return await Promise.race([answer(), timeout]);
     } catch (error) {
       // A socket that does not even open in time is given up, so that the next call tries afresh.
-      if (socket?.readyState === WebSocket.CONNECTING) {
-        socket.close();
-        broken("the WebSocket did not open in time");
-      }
+      if (socket?.readyState === WebSocket.CONNECTING) giveUp(socket, "the WebSocket did not open in time");
       throw error;
     } finally {
       cancelTimer?.();

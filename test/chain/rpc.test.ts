@@ -1,5 +1,5 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { expect } from "chai";
 import * as fc from "fast-check";
 import { backoffDelay } from "../../chain/backoff.ts";
@@ -134,6 +134,30 @@ describe("a connection to a node", function () {
     const error = await rejection(client.request({ method: "eth_nonsense" as "eth_chainId" }));
     expect(chainUnavailableIn(error), "an answer of the node is passed on").to.equal(undefined);
     await second.stop();
+  });
+
+  it("opens a new WebSocket when the old one has gone silent, as no close ever comes from a host that is gone", async () => {
+    const { port, hostname } = new URL(chain.rpcUrl);
+    const pairs: (readonly [Socket, Socket])[] = [];
+    const relay = createTcpServer((outside) => {
+      const inside = connect(Number(port), hostname);
+      pairs.push([outside, inside]);
+      for (const socket of [outside, inside]) socket.on("error", () => undefined);
+      outside.pipe(inside).pipe(outside);
+    });
+    await new Promise<void>((resolve) => {
+      relay.listen(0, "127.0.0.1", resolve);
+    });
+    const url = `ws://127.0.0.1:${(relay.address() as AddressInfo).port}`;
+    const { client } = open(url, { attempts: 2, timeoutMs: 300 });
+    expect(await client.getChainId()).to.equal(31_337);
+    for (const [outside, inside] of pairs) {
+      inside.unpipe(outside);
+      outside.unpipe(inside);
+    }
+    expect(await client.getChainId()).to.equal(31_337);
+    for (const pair of pairs) for (const socket of pair) socket.destroy();
+    relay.close();
   });
 
   it("does not fail at opening when nobody is there", async () => {
