@@ -186,6 +186,8 @@ export interface CandidatePool {
   sample(count: number, standing?: Standing): Candidate[];
   /** The candidate of a slot of the ring when it is free. */
   find(slot: number): Candidate | undefined;
+  /** The candidates of some slots, each as `find` has it. */
+  findAll(slots: readonly number[]): (Candidate | undefined)[];
   /** Whether the provider of a slot would be a candidate but for its own slots, which are all taken. */
   isFull(slot: number): boolean;
 }

@@ -99,11 +99,7 @@ export class FreePool implements CandidatePool {
     while (sample.length < count) {
       const drawn = ranks.next(count - sample.length);
       if (drawn.length === 0) break;
-      const members = drawn.map(memberOf);
-      const fitting = members.map((member) =>
-        member !== undefined && isFreePlace(member.place) ? this.#limits.best(member) : undefined,
-      );
-      for (const candidate of fitting) {
+      for (const candidate of this.#fitting(drawn.map(memberOf))) {
         if (candidate === undefined || !this.#hasStanding(candidate, standing)) continue;
         if (this.#acceptNow(candidate) !== undefined) sample.push(candidate);
       }
@@ -116,11 +112,23 @@ export class FreePool implements CandidatePool {
     return member === undefined || !isFreePlace(member.place) ? undefined : this.#accept(member);
   }
 
+  findAll(slots: readonly number[]): (Candidate | undefined)[] {
+    const fitting = this.#fitting(slots.map((slot) => this.#pool.member(slot)));
+    return fitting.map((candidate) => (candidate === undefined ? undefined : this.#acceptNow(candidate)));
+  }
+
   isFull(slot: number): boolean {
     const member = this.#pool.member(slot);
     if (member === undefined || this.#request.tried.has(member.provider)) return false;
     if (member.place === "full") return this.#limits.matches(member);
     return this.met.get(member.provider)?.reason === "at_capacity";
+  }
+
+  /** What each of some members would serve with, those that are not free left out. */
+  #fitting(members: readonly (Member | undefined)[]): (Candidate | undefined)[] {
+    return members.map((member) =>
+      member !== undefined && isFreePlace(member.place) ? this.#limits.best(member) : undefined,
+    );
   }
 
   #trees(standing: Standing | undefined): readonly MemberTree[] {

@@ -13,6 +13,7 @@ import {
   type MemberWeight,
   memberWeight,
   sameWeights,
+  weightOf,
   type WeightTable,
   weightTable,
 } from "./weight-table.ts";
@@ -317,10 +318,10 @@ class NeighbourRanking implements PulsarRanking {
       for (const { id, weight, members } of clustersOf(weighted, this.#statistic))
         best.offer(id, rendezvousScore(weight, hasher.unit(id)), members);
     }
-    this.#known = {
-      places: [...this.#known.places, ...best.places],
-      scores: [...this.#known.scores, ...best.scores],
-    };
+    this.#known =
+      this.#known.scores.length === 0
+        ? { places: best.places, scores: best.scores }
+        : { places: [...this.#known.places, ...best.places], scores: [...this.#known.scores, ...best.scores] };
   }
 
   /** Members up to so many that have the statistic, and those passed on the way. */
@@ -328,35 +329,49 @@ class NeighbourRanking implements PulsarRanking {
     readonly weighted: readonly MemberWeight[];
     readonly unweighted: readonly number[];
   } {
-    const models = modelsOf(this.#input);
     const weighted: MemberWeight[] = [];
     const unweighted: number[] = [];
-    for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; looked += 1) {
-      const slot = walk.nextSlot();
-      if (slot === undefined) {
+    for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; ) {
+      // As many as are surely looked at, and those all at once.
+      const wanted = Math.min(neighbours - weighted.length, mostLookedAt - looked);
+      const slots = walk.nextSlots(wanted);
+      looked += slots.length;
+      const weights = this.#weightsOf(slots);
+      for (let index = 0; index < slots.length; index += 1) {
+        const own = weights[index];
+        if (own === undefined) unweighted.push(slots[index] as number);
+        else weighted.push(own);
+      }
+      if (slots.length < wanted) {
         this.#ended = true;
         break;
       }
-      const provider = this.#ring.addressOf(slot);
-      const own = memberWeight(this.#input.statistics, slot, provider, models(provider), this.#statistic);
-      if (own === undefined) unweighted.push(slot);
-      else weighted.push(own);
     }
     return { weighted, unweighted };
   }
 
+  /** Step by step for all, because what is known of each lies far apart: the processor fetches for several at once. */
+  #weightsOf(slots: readonly number[]): (MemberWeight | undefined)[] {
+    const { statistics, request } = this.#input;
+    const { modelId } = request;
+    const providers = slots.map((slot) => this.#ring.addressOf(slot));
+    if (modelId === undefined) {
+      const models = modelsOf(this.#input);
+      return providers.map((provider, index) =>
+        memberWeight(statistics, slots[index] as number, provider, models(provider), this.#statistic),
+      );
+    }
+    const reports = providers.map((provider) => statistics.reported(provider, modelId));
+    return reports.map((report, index) =>
+      weightOf(report, slots[index] as number, providers[index] as Address, this.#statistic),
+    );
+  }
+
   /** The next members as they come, all of the same weight. */
   #nextEquals(walk: RingWalk): readonly MemberWeight[] {
-    const members: MemberWeight[] = [];
-    while (members.length < neighbours) {
-      const slot = walk.nextSlot();
-      if (slot === undefined) {
-        this.#ended = true;
-        break;
-      }
-      members.push(equalWeight(slot, this.#ring.addressOf(slot)));
-    }
-    return members;
+    const slots = walk.nextSlots(neighbours);
+    if (slots.length < neighbours) this.#ended = true;
+    return slots.map((slot) => equalWeight(slot, this.#ring.addressOf(slot)));
   }
 
   /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */

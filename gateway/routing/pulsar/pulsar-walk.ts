@@ -1,5 +1,5 @@
 import type { Candidate, Exclusion, PolicyInput } from "../types.ts";
-import type { PulsarRanking } from "./pulsar-ranker.ts";
+import type { PulsarRanking, RankedCluster } from "./pulsar-ranker.ts";
 
 /** A free candidate in the order of a Pulsar ranking. */
 export interface PulsarCandidate {
@@ -46,12 +46,13 @@ export class PulsarWalk {
 
   /** At most `count` free candidates more. */
   take(count: number): PulsarCandidate[] {
-    const taken: PulsarCandidate[] = [];
-    while (taken.length < count) {
-      const next = this.#waiting.shift();
-      if (next !== undefined) taken.push(next);
-      else if (this.#ended) break;
-      else this.#openCluster();
+    const taken = this.#waiting.splice(0, count);
+    while (taken.length < count && !this.#ended) {
+      // A provider that is alone gives one candidate at most, so as many as are wanted must be looked at: those all at once.
+      const alone = this.#nextAlone(count - taken.length);
+      if (alone.length === 0) this.#openCluster();
+      else this.#openAlone(alone);
+      taken.push(...this.#waiting.splice(0, count - taken.length));
     }
     return taken;
   }
@@ -70,6 +71,32 @@ export class PulsarWalk {
     return { candidates, full, isThere: clusters > 0 };
   }
 
+  /** The next clusters as far as each is a single provider, at most `count`. */
+  #nextAlone(count: number): RankedCluster[] {
+    const alone: RankedCluster[] = [];
+    while (alone.length < count) {
+      const next = this.#ranking.at(this.#rank + alone.length);
+      if (next === undefined || next.members.length !== 1) break;
+      alone.push(next);
+    }
+    return alone;
+  }
+
+  /** Makes those of some single providers wait to be taken that are free. */
+  #openAlone(clusters: readonly RankedCluster[]): void {
+    const found = this.#input.pool.findAll(clusters.map(({ members }) => members[0] as number));
+    for (let index = 0; index < clusters.length; index += 1) {
+      const candidate = found[index];
+      if (candidate !== undefined) this.#admit(candidate, clusters[index] as RankedCluster);
+      this.#rank += 1;
+    }
+  }
+
+  #admit(candidate: Candidate, { score }: RankedCluster): void {
+    if (hasRoom(this.#input, candidate, this.#gates)) this.#waiting.push({ candidate, score, rank: this.#rank });
+    else this.excluded.push({ provider: candidate.provider, reason: "kv_full" });
+  }
+
   /** Makes the free members of the next cluster wait to be taken. True when it has none but somebody there is merely full. */
   #openCluster(): boolean {
     const next = this.#ranking.at(this.#rank);
@@ -79,12 +106,12 @@ export class PulsarWalk {
     }
     const { pool } = this.#input;
     const { members } = next;
-    const free = members.map((slot) => pool.find(slot)).filter((candidate) => candidate !== undefined);
-    for (const candidate of free.length > 1 ? this.#byStreams(free) : free) {
-      if (hasRoom(this.#input, candidate, this.#gates))
-        this.#waiting.push({ candidate, score: next.score, rank: this.#rank });
-      else this.excluded.push({ provider: candidate.provider, reason: "kv_full" });
+    const free: Candidate[] = [];
+    for (const slot of members) {
+      const candidate = pool.find(slot);
+      if (candidate !== undefined) free.push(candidate);
     }
+    for (const candidate of free.length > 1 ? this.#byStreams(free) : free) this.#admit(candidate, next);
     this.#rank += 1;
     return this.#waiting.length === 0 && members.some((slot) => pool.isFull(slot));
   }

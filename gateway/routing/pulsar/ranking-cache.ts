@@ -2,6 +2,11 @@
 export class RankingCache<V> {
   readonly #limit: number;
   readonly #entries = new Map<string, V>();
+  /**
+   * Where the entry unused for longest is found next. Kept, because whoever starts at the front of a map anew steps over all that was
+   * deleted there. What is used again is put at the end, so that nothing is left behind.
+   */
+  readonly #oldest = this.#entries.keys();
 
   /** @param limit Greatest number of entries; 0 keeps none. */
   constructor(limit: number) {
@@ -23,9 +28,9 @@ export class RankingCache<V> {
   set(key: string, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    for (const oldest of this.#entries.keys()) {
-      if (this.#entries.size <= this.#limit) return;
-      this.#entries.delete(oldest);
+    while (this.#entries.size > this.#limit) {
+      const { value: oldest } = this.#oldest.next();
+      if (oldest !== undefined) this.#entries.delete(oldest);
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import type { HashRing } from "../ring/hash-ring.ts";
-import type { LiveStatistics, WeightStatistic } from "../types.ts";
+import type { LiveStatistics, ReportedStatistics, WeightStatistic } from "../types.ts";
 
 /** Providers that share one engine; most are alone. */
 export interface Cluster {
@@ -54,12 +54,23 @@ export function memberWeight(
   statistic: WeightStatistic,
 ): MemberWeight | undefined {
   for (const modelId of models) {
-    const reported = statistics.reported(provider, modelId);
-    const weight = statistic === "max-input-tps" ? reported?.maxInputTps : reported?.lastMeanInputTps;
-    if (weight === undefined || !Number.isFinite(weight) || weight <= 0) continue;
-    return { slot, provider, weight, clusterId: reported?.clusterId ?? provider };
+    const weight = weightOf(statistics.reported(provider, modelId), slot, provider, statistic);
+    if (weight !== undefined) return weight;
   }
   return undefined;
+}
+
+/** The selected statistic of one report; undefined when it is no value. */
+export function weightOf(
+  reported: ReportedStatistics | undefined,
+  slot: number,
+  provider: Address,
+  statistic: WeightStatistic,
+): MemberWeight | undefined {
+  if (reported === undefined) return undefined;
+  const weight = statistic === "max-input-tps" ? reported.maxInputTps : reported.lastMeanInputTps;
+  if (weight === undefined || !Number.isFinite(weight) || weight <= 0) return undefined;
+  return { slot, provider, weight, clusterId: reported.clusterId ?? provider };
 }
 
 function clusterOf({ provider, weight, slot }: MemberWeight): Cluster {

@@ -1,4 +1,5 @@
 import type { Address } from "viem";
+import { SeenNumbers } from "../seen-numbers.ts";
 import { type MemberSlots, slotBits } from "./member-slots.ts";
 import { type PointCursor, PointList } from "./point-list.ts";
 import { virtualPositions } from "./virtual-nodes.ts";
@@ -80,7 +81,7 @@ export class HashRing {
     let before = Math.floor((points.at(-1) as number) / slotSpan) - 2 ** 32;
     for (const point of points) {
       const position = Math.floor(point / slotSpan);
-      const address = this.#slots.addressOf(point % slotSpan);
+      const address = this.#slots.addressOf(slotOf(point));
       shares.set(address, (shares.get(address) ?? 0) + (position - before) / 2 ** 32);
       before = position;
     }
@@ -93,7 +94,7 @@ export class RingWalk {
   readonly #slots: MemberSlots;
   readonly #cursor: PointCursor;
   readonly #size: number;
-  readonly #seen = new Set<number>();
+  readonly #seen = new SeenNumbers();
 
   constructor(slots: MemberSlots, cursor: PointCursor, size: number) {
     this.#slots = slots;
@@ -107,17 +108,31 @@ export class RingWalk {
     return slot === undefined ? undefined : this.#slots.addressOf(slot);
   }
 
+  /** The slots of the next members, as many as asked for while there are so many. */
+  nextSlots(count: number): number[] {
+    const slots: number[] = [];
+    while (slots.length < count) {
+      const slot = this.nextSlot();
+      if (slot === undefined) break;
+      slots.push(slot);
+    }
+    return slots;
+  }
+
   /** The slot of the next member; undefined when all were seen. */
   nextSlot(): number | undefined {
     const seen = this.#seen;
     while (seen.size < this.#size) {
-      const slot = (this.#cursor.next() as number) % slotSpan;
-      if (seen.has(slot)) continue;
-      seen.add(slot);
-      return slot;
+      const slot = slotOf(this.#cursor.next() as number);
+      if (seen.add(slot)) return slot;
     }
     return undefined;
   }
+}
+
+/** The member of a point. By a division, because the remainder of doubles is a loop over their bits. */
+function slotOf(point: number): number {
+  return point - Math.floor(point / slotSpan) * slotSpan;
 }
 
 /** A member's points, ascending. */
