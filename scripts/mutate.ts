@@ -7,7 +7,8 @@
  * after that time. What became of each mutant is kept in cache/mutation.json: a run that is started again goes on; --again tests the
  * survivors anew, after tests were added. --workers runs the tests of that many mutants at a time (1).
  *
- * A mutant that does not compile, or compiles to the same code, counts neither way. Inline assembly is not mutated.
+ * A mutant that does not compile, or compiles to the same code, counts neither way. A test kills a mutant when it fails twice. Inline assembly
+ * is not mutated.
  */
 import { createHash } from "node:crypto";
 import { setPriority } from "node:os";
@@ -39,6 +40,8 @@ setPriority(10);
 const NO_HINTS = { killers: [], calls: [] };
 const MOST_KILLERS = 12;
 const LONGEST_PAUSE_MS = 20_000;
+/** Times that a mutant's tests are run again because what failed did not fail twice. */
+const MOST_AGAIN = 3;
 
 const root = path.join(import.meta.dirname, "..");
 const compiler = new Compiler(root);
@@ -92,8 +95,11 @@ async function run(): Promise<void> {
         calls: callers.of(mutant.file, mutant.line).map(callPattern),
       };
       let killer = await testbed.failing(hints);
-      // Who was stopped for a while may have failed for want of time.
-      while (killer !== undefined && pauses.take() > LONGEST_PAUSE_MS) killer = await testbed.failing(hints);
+      // Who was stopped for a while may have failed for want of time, and a test that fails once and not again noticed nothing.
+      for (let again = 0; killer !== undefined && again < MOST_AGAIN; again++) {
+        if (pauses.take() <= LONGEST_PAUSE_MS && (await testbed.confirms(killer))) break;
+        killer = await testbed.failing(hints);
+      }
       testbed.install(clean);
       results.set(mutant, killer === undefined ? { verdict: "survived", place } : { verdict: "killed", killer, place });
       console.log(`${tried}  ${killer === undefined ? "SURVIVED" : "killed  "}  ${show(mutant)}`);

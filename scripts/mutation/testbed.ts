@@ -24,6 +24,9 @@ export interface Hints {
   readonly calls: readonly string[];
 }
 
+/** What stands for the title of a test when the run did not get to tell one. */
+const NO_END = "a run that never ended, or brought the process down";
+
 /** A copy of contracts, tests and artifacts, so that mutants never meet other work in the tree. */
 export class Testbed {
   readonly directory: string;
@@ -52,18 +55,27 @@ export class Testbed {
     }
   }
 
-  /** Runs the tests until the first fails; resolves with its title, `undefined` when all passed. */
-  async failing(hints: Hints): Promise<string | undefined> {
+  /** Whether a test that failed fails again, by itself. A run that never ended does not need to end never twice. */
+  async confirms(killer: string): Promise<boolean> {
+    if (killer === NO_END) return true;
+    return (await this.failing({ killers: [killer], calls: [] }, true)) !== undefined;
+  }
+
+  /**
+   * Runs the tests until the first fails; resolves with its title, `undefined` when all passed.
+   * @param only run those of the hints and no others.
+   */
+  async failing(hints: Hints, only = false): Promise<string | undefined> {
     this.#worker ??= await this.#start();
     const worker = this.#worker;
     const timer = setTimeout(() => worker.kill("SIGKILL"), this.#limit * 1000);
     try {
-      worker.send({ ...hints });
+      worker.send({ ...hints, only });
       return answerSchema.parse(await this.#answer(worker)).failed;
     } catch {
       worker.kill("SIGKILL");
       this.#worker = undefined;
-      return "a run that never ended, or brought the process down";
+      return NO_END;
     } finally {
       clearTimeout(timer);
     }

@@ -13,6 +13,8 @@ const requestSchema = z.object({
   killers: z.array(z.string()),
   /** Patterns of calls that lead to the changed place. */
   calls: z.array(z.string()),
+  /** Run these and no others. */
+  only: z.boolean(),
 });
 
 const files = process.argv.slice(2);
@@ -33,7 +35,7 @@ process.on("message", (message) => {
 process.send?.("ready");
 
 async function answer(message: unknown): Promise<void> {
-  const { killers, calls } = requestSchema.parse(message);
+  const { killers, calls, only } = requestSchema.parse(message);
   const patterns = calls.map((call) => new RegExp(call));
   const left = new Set(tests.map((test) => test.fullTitle()));
   const likely = tests
@@ -44,7 +46,7 @@ async function answer(message: unknown): Promise<void> {
   await ethers.provider.send("evm_revert", [start]);
   start = await ethers.provider.send("evm_snapshot", []);
   let failed: string | undefined;
-  for (const wanted of [killers, likely, [...left]]) {
+  for (const wanted of only ? [killers] : [killers, likely, [...left]]) {
     const now = wanted.filter((title) => left.delete(title));
     if (now.length > 0 && failed === undefined) failed = await run(now);
   }
