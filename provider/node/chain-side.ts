@@ -1,6 +1,7 @@
 import type { Address, Hex, LocalAccount, PublicClient } from "viem";
 import { bindJournal } from "../../chain/journal-binding.ts";
 import { openTransactionQueue, type RunningTransactionQueue } from "../../chain/transactions/queue.ts";
+import type { TransactionRequest } from "../../chain/transactions/types.ts";
 import { verifyChain } from "../../chain/verify.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import { accountFromKey } from "../../protocol/signing.ts";
@@ -234,7 +235,9 @@ export class ChainSide {
     const block = await client.getBlockNumber({ cacheTime: 0 });
     const provider = await registry.provider(owner);
     const underWay = await journal.openTransactions(account.address, target.chainId);
-    const earlier = underWay.map(({ key }) => key).filter((key) => key.startsWith(publicationPrefix));
+    const earlier = underWay
+      .filter(({ key }) => key.startsWith(publicationPrefix))
+      .map(({ key, to, data, kind }) => ({ key, to, data, kind }));
     const queue = await openTransactionQueue({
       client,
       account,
@@ -377,6 +380,6 @@ interface ChainParts {
   /** Where events are followed from when the journal does not say it. */
   readonly firstBlock: bigint;
   readonly deployedAtBlock: bigint;
-  /** Keys of publications under way. */
-  readonly earlier: readonly string[];
+  /** Publications under way. */
+  readonly earlier: readonly TransactionRequest[];
 }

@@ -1,5 +1,5 @@
 import type { Address, Hex } from "viem";
-import type { TransactionQueue } from "../../chain/transactions/types.ts";
+import type { TransactionOutcome, TransactionQueue, TransactionRequest } from "../../chain/transactions/types.ts";
 import type { Prices } from "../../protocol/money.ts";
 import { planPublication, type WantedPublication } from "./plan.ts";
 import { publicationRequest } from "./publication-calls.ts";
@@ -31,8 +31,8 @@ export interface PublisherOptions {
   /** The provider's identity. */
   readonly owner: Address;
   readonly rules: RegistryRules;
-  /** Keys of publications that an earlier process sent or was about to send. */
-  readonly earlier: readonly string[];
+  /** Publications that an earlier process sent or was about to send. */
+  readonly earlier: readonly TransactionRequest[];
 }
 
 /** Prices of one of our own records, and the model that it is for. */
@@ -48,11 +48,12 @@ export class Publisher {
   #tail: Promise<unknown> = Promise.resolve();
   /** Distinguishes attempts whose transaction failed from those before. */
   #attempt = 0;
-  #earlier: readonly string[];
+  /** Publications of which it is not known yet whether the chain has them. */
+  #underWay: readonly TransactionRequest[];
 
   constructor(options: PublisherOptions) {
     this.#options = options;
-    this.#earlier = options.earlier;
+    this.#underWay = options.earlier;
   }
 
   /** An offering record of ours, live or replaced since this process started. */
@@ -77,17 +78,17 @@ export class Publisher {
   async #publish(wanted: WantedPublication): Promise<Published> {
     const { queue, chainId, registry, owner, rules } = this.#options;
     const target = { chainId, registry, token: rules.token };
-    // What is under way changes what the chain will say: planning before it has ended would send it twice.
-    for (const key of this.#earlier) await queue.outcomeOf(key);
-    this.#earlier = [];
+    await this.#awaitUnderWay();
     const isOwner = queue.address.toLowerCase() === owner.toLowerCase();
     const found = await this.#find(isOwner);
     const plan = planPublication(found, wanted, isOwner);
     if (plan.obstacle !== undefined) throw new PublicationError(plan.obstacle);
     const state = `${found.provider?.lastSeen ?? "new"}:${this.#attempt}`;
     for (const step of plan.steps) {
-      const outcome = await queue.submit(publicationRequest(target, step, state));
+      const request = publicationRequest(target, step, state);
+      const outcome = await queue.submit(request);
       if (outcome.status !== "success") {
+        if (isUndecided(outcome)) this.#underWay = [request];
         this.#attempt += 1;
         const name = outcome.status === "reverted" && outcome.errorName !== undefined ? ` (${outcome.errorName})` : "";
         throw new PublicationError(`${step.kind} failed${name}: ${outcome.message}`);
@@ -110,6 +111,22 @@ export class Publisher {
     };
   }
 
+  /**
+   * What is under way changes what the chain will say: planning before it has ended would send it twice, such as the stake. One that the
+   * queue has given up goes on with its own nonce.
+   */
+  async #awaitUnderWay(): Promise<void> {
+    const { queue } = this.#options;
+    for (const request of this.#underWay) {
+      if (!queue.isPending(request.key)) continue;
+      const outcome = await queue.submit(request);
+      if (isUndecided(outcome)) {
+        throw new PublicationError(`it is not known yet whether the chain has ${request.kind}: ${outcome.message}`);
+      }
+    }
+    this.#underWay = [];
+  }
+
   async #find(isOwner: boolean) {
     const { reader, owner, rules } = this.#options;
     const provider = await reader.provider(owner);
@@ -120,4 +137,11 @@ export class Publisher {
     }
     return { provider, offerings, rules, ...tokens };
   }
+}
+
+/** Whether it may be on the chain, or still come there. */
+function isUndecided(
+  outcome: TransactionOutcome,
+): outcome is Extract<TransactionOutcome, { readonly status: "abandoned" }> {
+  return outcome.status === "abandoned" && outcome.undecided;
 }

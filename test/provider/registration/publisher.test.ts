@@ -44,10 +44,24 @@ class Place {
     this.journal = journal;
   }
 
-  publisher(chainId = 1): Publisher {
+  /** Keys in the order in which they were submitted. */
+  readonly submitted: string[] = [];
+  /** The kind of step that is given up after it may have been taken: mined at the next submission of its key. */
+  givenUp: string | undefined;
+  readonly #pending = new Set<string>();
+
+  publisher(chainId = 1, earlier: readonly TransactionRequest[] = []): Publisher {
+    for (const { key } of earlier) this.#pending.add(key);
     const queue = {
       address: owner,
+      isPending: (key: string) => this.#pending.has(key),
       submit: async (request: TransactionRequest) => {
+        this.submitted.push(request.key);
+        if (request.kind === this.givenUp && !this.#pending.has(request.key)) {
+          this.#pending.add(request.key);
+          return await Promise.resolve({ status: "abandoned", message: "no answer", undecided: true });
+        }
+        this.#pending.delete(request.key);
         if (!this.journal.has(request.key)) this.#mine(request);
         this.journal.add(request.key);
         return await Promise.resolve(success);
@@ -65,7 +79,7 @@ class Place {
       registry,
       owner,
       rules: { token, minStake: 0n, timeToLive: 600, collateralBps: 0 },
-      earlier: [],
+      earlier,
     });
   }
 
@@ -75,7 +89,7 @@ class Place {
       const common = { active: true, openJobs: 0, maxConcurrentJobs: 0, lastSeen: 1 };
       this.provider = { ...common, owner, operator: owner, endpoint: call.args[2], stake: call.args[3] };
     } else if (call.functionName === "setMaxConcurrentJobs" && this.provider !== undefined) {
-      this.provider = { ...this.provider, maxConcurrentJobs: call.args[0] };
+      this.provider = { ...this.provider, maxConcurrentJobs: call.args[0], lastSeen: this.provider.lastSeen + 1 };
     } else if (call.functionName === "setOffering") {
       const [model, inputPrice, outputPrice, contextLength] = call.args;
       const prices = { inputPrice, outputPrice };
@@ -116,5 +130,36 @@ describe("Publisher", () => {
       { chainId: 1, registry: token, token },
     ];
     expect(new Set(targets.map((target) => publicationRequest(target, step, "new:0").key)).size).to.equal(3);
+  });
+
+  it("goes on with a step that the chain may have, instead of sending it twice, such as the stake", async () => {
+    const place = new Place(new Set());
+    place.givenUp = "setMaxConcurrentJobs";
+    const publisher = place.publisher();
+    const refused = await publisher.publish(wanted).catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(PublicationError);
+    // The chain goes on meanwhile, so that a new plan would have other keys.
+    if (place.provider !== undefined) place.provider = { ...place.provider, lastSeen: 50 };
+    expect((await publisher.publish(wanted)).provider.maxConcurrentJobs).to.equal(2);
+    const caps = place.submitted.filter((key) => key.includes("setMaxConcurrentJobs"));
+    expect(caps).to.have.length(2);
+    expect(new Set(caps).size).to.equal(1);
+  });
+
+  it("goes on with what an earlier process left in doubt before it plans anything", async () => {
+    const place = new Place(new Set());
+    place.givenUp = "register";
+    await place
+      .publisher()
+      .publish(wanted)
+      .catch(() => undefined);
+    const [key = ""] = place.submitted;
+    const { to, data, kind } = publicationRequest(
+      { chainId: 1, registry, token },
+      { kind: "register", operator: owner, payout: owner, endpoint: "http://a", stake: 0n },
+      "new:0",
+    );
+    await place.publisher(1, [{ key, to, data, kind }]).publish(wanted);
+    expect(place.submitted.filter((other) => other.includes(":register:"))).to.deep.equal([key, key]);
   });
 });
