@@ -162,30 +162,44 @@ export class Gateway {
     logger.info("stopped");
   }
 
-  /** Stops everything at once, whatever was started. */
+  /** Stops everything at once, whatever was started, and whatever of it fails: what is left open would hold the process and its ports. */
   async #release(): Promise<void> {
-    await this.#services.pruner.stop();
-    this.#reached?.janitor.stop();
-    this.#services.follower.close();
-    this.#services.service.drain();
-    this.#services.service.cancelAll();
-    const closed = this.#server.close();
-    await this.#chain?.close();
-    this.#server.destroy();
+    const { pruner, follower, service, settlement, connections, store } = this.#services;
+    const janitor = this.#reached?.janitor;
+    const faults: unknown[] = [];
+    const step = async (work: () => unknown): Promise<void> => {
+      try {
+        await work();
+      } catch (error) {
+        faults.push(error);
+      }
+    };
+    await step(() => pruner.stop());
+    janitor?.stop();
+    follower.close();
+    service.drain();
+    service.cancelAll();
+    const closed = step(() => this.#server.close());
+    await step(() => this.#chain?.close());
+    await step(() => this.#server.destroy());
     await closed;
-    this.#services.settlement.stop();
-    await this.#services.connections.close();
+    settlement.stop();
+    await step(() => connections.close());
     // Only now: what it waits for, a block or a provider, ends with the queue and the connections.
-    await this.#reached?.janitor.idle();
-    await this.#services.settlement.idle();
-    await this.#services.store.idle();
-    await this.#journal.close();
+    await step(() => janitor?.idle());
+    await step(() => settlement.idle());
+    await step(() => store.idle());
+    await step(() => this.#journal.close());
+    if (faults.length > 0) throw faults[0];
   }
 
   async #within(ms: number, work: () => Promise<void>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancel = this.#parts.clock.after(ms, resolve);
-    await Promise.race([work(), promise]);
-    cancel();
+    try {
+      await Promise.race([work(), promise]);
+    } finally {
+      cancel();
+    }
   }
 }
