@@ -102,4 +102,16 @@ describe("HashRing", () => {
     const other = ringOf(addresses(30).toReversed());
     for (const position of positions.slice(0, 2000)) expect(ownerOf(one, position)).to.equal(ownerOf(other, position));
   });
+
+  it("walks the same members in portions as one by one, each once, and ends with the last", () => {
+    const ring = ringOf(Array.from({ length: 90 }, (_, index) => addressOf(index + 1)));
+    const single = ring.walk(0x8000_0000);
+    const expected = Array.from({ length: 90 }, () => single.nextSlot());
+    const walk = ring.walk(0x8000_0000);
+    const portions = [16, 1, 40, 60].map((count) => walk.nextSlots(count));
+    expect(portions.flat()).to.deep.equal(expected);
+    expect(portions[3], "fewer than asked for at the end").to.have.length(33);
+    expect(new Set(expected).size).to.equal(90);
+    expect(walk.nextSlots(1)).to.deep.equal([]);
+  });
 });
