@@ -53,6 +53,15 @@ export function chainUnavailableIn(error: unknown): ChainUnavailableError | unde
   return undefined;
 }
 
+/** JSON-RPC code of a fault inside the node. */
+const internalErrorCode = -32_603;
+
+/** Whether the node says that it failed itself: not whether it did what it was asked for. */
+export function isInternalError(error: unknown): boolean {
+  for (const link of causes(error)) if ("code" in link && link.code === internalErrorCode) return true;
+  return false;
+}
+
 /** Revert data that a node put into its error, wherever it put it; undefined when there is none, `0x` for a bare revert. */
 export function revertDataIn(error: unknown): Hex | undefined {
   for (const link of causes(error)) {

@@ -1,6 +1,6 @@
 import type { PublicClient } from "viem";
 import type { Clock } from "../../protocol/clock.ts";
-import { chainUnavailableIn, nodeMessage } from "../rpc-errors.ts";
+import { chainUnavailableIn, isInternalError, nodeMessage } from "../rpc-errors.ts";
 import type { FeeSource } from "./fee-source.ts";
 import { type Intent, missesUntilForeign } from "./intent.ts";
 import type { IntentSigner } from "./intent-signer.ts";
@@ -72,8 +72,8 @@ export class Sending {
         return this.#accepted(intent);
       } catch (error) {
         failure = error;
-        // No answer is no refusal: the node may have taken it.
-        intent.mayBeTaken ||= chainUnavailableIn(error) !== undefined;
+        // No answer is no refusal, nor is a fault inside the node, such as of one of several behind one address: it may have taken it.
+        intent.mayBeTaken ||= chainUnavailableIn(error) !== undefined || isInternalError(error);
       }
       try {
         const result = await this.#judgeFailure(intent, failure, { attempt, startedAt, until });

@@ -162,4 +162,29 @@ describe("the transaction queue when what is beside it fails", function () {
     expect(await mined(again)).to.equal("success");
     expect(queue.pending).to.equal(0);
   });
+
+  it("does not call undone what a node has taken that failed inside, and shows late", async () => {
+    const { queue, address } = await open(7);
+    const before = await nonceOf(address, "latest");
+    let isTaken = false;
+    place.proxy.setFault(({ method, params }) => {
+      if (method === "eth_sendRawTransaction") {
+        if (!isTaken) place.chain.rpc("eth_sendRawTransaction", params[0]).catch(() => undefined);
+        isTaken = true;
+        return { kind: "error", code: -32_603, message: "internal error" };
+      }
+      if (method === "eth_getTransactionByHash") return { kind: "result", result: null };
+      return method === "eth_getTransactionCount" && isTaken
+        ? { kind: "result", result: `0x${before.toString(16)}` }
+        : undefined;
+    });
+    expect(await queue.submit(request("taken"))).to.include({ status: "abandoned", undecided: true });
+    expect(queue.isPending("taken")).to.equal(true);
+    place.proxy.setFault(undefined);
+    await until("it is known", async () => {
+      await place.chain.rpc("evm_mine");
+      return !queue.isPending("taken");
+    });
+    expect((await queue.outcomeOf("taken"))?.status).to.equal("success");
+  });
 });
