@@ -72,6 +72,7 @@ export function buildServices(parts: GatewayParts, journal: Journal, life: Gatew
     report.endpointRefused(provider, endpoint),
   );
   const connections = new ProviderConnections({
+    clock,
     allowPrivate: settings.allowPrivateEndpoints,
     connectTimeoutMs: settings.connectTimeoutMs,
     ...(parts.resolve === undefined ? {} : { resolve: parts.resolve }),

@@ -9,8 +9,8 @@ import { readSignedStatus, type StatusFault, StatusRejectedError } from "./statu
 /** An open status stream. */
 export interface OpenStatusStream {
   readonly body: AsyncIterable<Uint8Array>;
-  /** Measured round trip to the provider in ms (a TCP connect, say), where the client knows it. */
-  readonly roundTripMs?: number;
+  /** Newest measured round trip to the provider in ms (a TCP handshake, say), undefined while the client knows none. */
+  readonly roundTripMs?: () => number | undefined;
 }
 
 /**
@@ -64,7 +64,6 @@ export async function readStatusStream(options: StatusStreamOptions): Promise<vo
     const { address, endpoint } = options.provider();
     const url = `${endpoint.replace(/\/+$/, "")}/v1/status/events`;
     const stream = await transport.open({ provider: address, url, signal: abort.signal });
-    if (stream.roundTripMs !== undefined) options.onRoundTrip(stream.roundTripMs);
     const splitter = new SseSplitter(maxFrameBytes);
     for await (const chunk of stream.body) {
       limit.take(chunk.length);
@@ -74,6 +73,8 @@ export async function readStatusStream(options: StatusStreamOptions): Promise<vo
       cancelSilence();
       cancelSilence = watchSilence();
       checker.offer(newest);
+      const roundTripMs = stream.roundTripMs?.();
+      if (roundTripMs !== undefined) options.onRoundTrip(roundTripMs);
     }
   } finally {
     cancelSilence();

@@ -1,10 +1,14 @@
-import { Pool } from "undici";
+import { Socket } from "node:net";
+import { buildConnector, Pool } from "undici";
+import type { Clock } from "../../protocol/clock.ts";
 import { dnsResolve, guardedLookup, type Resolve } from "./guarded-lookup.ts";
+import { RoundTrips } from "./round-trips.ts";
 
 /** Options of `ProviderConnections`. */
 export interface ConnectionOptions {
   /** Calls private addresses too: for local networks and tests. */
   readonly allowPrivate: boolean;
+  readonly clock: Pick<Clock, "monotonic">;
   /** Most ms for one TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
   /** Origins with a pool; the one longest unused is closed when there are more. */
@@ -21,11 +25,13 @@ const maxHeaderBytes = 16 * 1024;
 export class ProviderConnections {
   readonly #options: ConnectionOptions;
   readonly #pools = new Map<string, Pool>();
+  readonly #roundTrips: RoundTrips;
   readonly #maxOrigins: number;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
     this.#maxOrigins = options.maxOrigins ?? 1024;
+    this.#roundTrips = new RoundTrips(this.#maxOrigins);
   }
 
   /** Origins with an open pool. */
@@ -47,10 +53,7 @@ export class ProviderConnections {
       keepAliveTimeout: idleSocketMs,
       keepAliveMaxTimeout: idleSocketMs,
       maxHeaderSize: maxHeaderBytes,
-      connect: {
-        timeout: this.#options.connectTimeoutMs,
-        ...(this.#options.allowPrivate ? {} : { lookup: guardedLookup(this.#options.resolve ?? dnsResolve()) }),
-      },
+      connect: this.#connector(origin),
     });
     this.#pools.set(origin, pool);
     if (this.#pools.size > this.#maxOrigins) {
@@ -63,6 +66,32 @@ export class ProviderConnections {
       }
     }
     return pool;
+  }
+
+  /** Ms of one round trip to an origin, by the TCP handshakes of its newest connections; undefined before the first. */
+  roundTripMs(origin: string): number | undefined {
+    return this.#roundTrips.of(origin);
+  }
+
+  /** Opens connections, and times their TCP handshakes: names and TLS take round trips of their own. */
+  #connector(origin: string): buildConnector.connector {
+    const { allowPrivate, clock, connectTimeoutMs, resolve } = this.#options;
+    const connect = buildConnector({
+      timeout: connectTimeoutMs,
+      ...(allowPrivate ? {} : { lookup: guardedLookup(resolve ?? dnsResolve()) }),
+    });
+    return (options, callback) => {
+      // The socket comes back while it connects, though the type does not say so.
+      const socket: unknown = connect(options, callback);
+      if (!(socket instanceof Socket)) return;
+      let attemptedAt: number | undefined;
+      socket.on("connectionAttempt", () => {
+        attemptedAt = clock.monotonic();
+      });
+      socket.once("connect", () => {
+        if (attemptedAt !== undefined) this.#roundTrips.add(origin, clock.monotonic() - attemptedAt);
+      });
+    };
   }
 
   /** Cuts every connection. */

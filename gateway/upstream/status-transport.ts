@@ -51,7 +51,10 @@ export class GuardedStatusTransport implements StatusTransport {
     request.signal.addEventListener("abort", onAbort, { once: true });
     if (request.signal.aborted) onAbort();
     await opened;
-    return { body: chunks.read(() => exchange.resume()) };
+    return {
+      body: chunks.read(() => exchange.resume()),
+      roundTripMs: () => this.#connections.roundTripMs(endpoint.origin),
+    };
   }
 }
 

@@ -64,11 +64,16 @@ function setup(options: Partial<StatusFollowerOptions> = {}) {
   const reports: ProviderStatus[] = [];
   const forgotten: string[] = [];
   const refused: string[] = [];
+  const roundTrips: number[] = [];
+  let measured: number | undefined;
+  const measure = (ms: number | undefined): void => {
+    measured = ms;
+  };
   const transport: StatusTransport = {
     open: ({ url, signal }): Promise<OpenStatusStream> => {
       const pipe = new Pipe(url, signal);
       pipes.push(pipe);
-      return Promise.resolve({ body: pipe.read() });
+      return Promise.resolve({ body: pipe.read(), roundTripMs: () => measured });
     },
   };
   const follower = new StatusFollower({
@@ -79,12 +84,12 @@ function setup(options: Partial<StatusFollowerOptions> = {}) {
     sink: {
       report: (_provider, status) => reports.push(status),
       forgetReport: (address) => forgotten.push(address),
-      recordRoundTrip: () => undefined,
+      recordRoundTrip: (_provider, ms) => roundTrips.push(ms),
     },
     onRefused: (_provider, fault) => refused.push(fault),
     ...options,
   });
-  return { clock, pipes, reports, forgotten, refused, follower };
+  return { clock, pipes, reports, forgotten, refused, roundTrips, measure, follower };
 }
 
 async function signedStatus(
@@ -150,6 +155,20 @@ describe("the status follower", () => {
     }
     expect(refused).to.deep.equal(cases.map(([, fault]) => fault).filter((fault) => fault !== undefined));
     expect(reports).to.have.length(1);
+    follower.close();
+  });
+
+  it("takes the newest round trip with every status, as one stream may live longer than the way to its provider stays the same", async () => {
+    const { clock, pipes, reports, roundTrips, measure, follower } = setup();
+    follower.follow(provider);
+    await until(() => pipes.length === 1);
+    for (const [index, ms] of [undefined, 30, 80].entries()) {
+      measure(ms);
+      pipes[0]?.send(await signedStatus({ issuedAt: clock.now() + index }));
+      await until(() => reports.length === index + 1);
+      clock.advance(250);
+    }
+    expect(roundTrips).to.deep.equal([30, 80]);
     follower.close();
   });
 

@@ -2,6 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect } from "chai";
 import fc from "fast-check";
+import { systemClock } from "../../../chain/system-clock.ts";
 import { isPublicAddress } from "../../../gateway/upstream/address-class.ts";
 import { ProviderConnections } from "../../../gateway/upstream/connections.ts";
 import { parseEndpoint } from "../../../gateway/upstream/endpoint.ts";
@@ -151,6 +152,7 @@ describe("a name at the moment of connecting", () => {
   ] as const) {
     it(`is not called when it ${what}, however it was resolved before`, async () => {
       const connections = new ProviderConnections({
+        clock: systemClock,
         allowPrivate: false,
         connectTimeoutMs: 1000,
         resolve: async () => addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 })),
@@ -168,6 +170,7 @@ describe("a name at the moment of connecting", () => {
 
   it("that has no address is unreachable, not an accident", async () => {
     const connections = new ProviderConnections({
+      clock: systemClock,
       allowPrivate: false,
       connectTimeoutMs: 1000,
       resolve: async () => [],
@@ -182,7 +185,7 @@ describe("a name at the moment of connecting", () => {
   });
 
   it("leads nowhere by a redirect: that is an answer like any other", async () => {
-    const connections = new ProviderConnections({ allowPrivate: true, connectTimeoutMs: 1000 });
+    const connections = new ProviderConnections({ clock: systemClock, allowPrivate: true, connectTimeoutMs: 1000 });
     const answer = await exchangeShort(connections.poolFor(`http://127.0.0.1:${port}`), {
       method: "GET",
       path: "/redirect",
@@ -194,7 +197,12 @@ describe("a name at the moment of connecting", () => {
   });
 
   it("costs no more pools than the bound, however many strangers there are", async () => {
-    const connections = new ProviderConnections({ allowPrivate: true, connectTimeoutMs: 1000, maxOrigins: 3 });
+    const connections = new ProviderConnections({
+      clock: systemClock,
+      allowPrivate: true,
+      connectTimeoutMs: 1000,
+      maxOrigins: 3,
+    });
     for (let index = 0; index < 10; index += 1) connections.poolFor(`http://provider-${index}.example.com`);
     expect(connections.size).to.equal(3);
     await connections.close();
