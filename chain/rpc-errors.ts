@@ -53,6 +53,11 @@ export function chainUnavailableIn(error: unknown): ChainUnavailableError | unde
   return undefined;
 }
 
+/** Whether the node was asked and answered with an error, or with what cannot be read: not a fault of our own, as of the journal. */
+export function isNodeAnswer(error: unknown): boolean {
+  return error instanceof BaseError && chainUnavailableIn(error) === undefined;
+}
+
 /** JSON-RPC code of a fault inside the node. */
 const internalErrorCode = -32_603;
 

@@ -1,6 +1,8 @@
-import { chainUnavailableIn, nodeMessage } from "../rpc-errors.ts";
+import type { Clock } from "../../protocol/clock.ts";
+import { chainUnavailableIn, isNodeAnswer, nodeMessage } from "../rpc-errors.ts";
 import { failedSimulation } from "./failed-simulation.ts";
 import type { FeeSource } from "./fee-source.ts";
+import type { Fees } from "./fees.ts";
 import type { Intent } from "./intent.ts";
 import type { IntentBook } from "./intent-book.ts";
 import type { IntentEndings } from "./intent-endings.ts";
@@ -9,10 +11,11 @@ import type { Lane } from "./lane.ts";
 import type { Pace } from "./pace.ts";
 import type { CrashPoint, QueueEvent } from "./queue-options.ts";
 import type { SenderChain } from "./sender-chain.ts";
-import type { Sending } from "./sending.ts";
+import { refusalPatienceMs, type Sending } from "./sending.ts";
 
 /** What a dispatcher works with. */
 interface DispatcherParts {
+  readonly clock: Clock;
   readonly book: IntentBook;
   readonly chain: SenderChain;
   readonly fees: FeeSource;
@@ -29,6 +32,7 @@ interface DispatcherParts {
 
 /** Brings intents onto the chain that have no nonce, or have lost theirs: simulates, allocates, signs, sends. */
 export class Dispatcher {
+  readonly #clock: Clock;
   readonly #book: IntentBook;
   readonly #chain: SenderChain;
   readonly #fees: FeeSource;
@@ -42,6 +46,7 @@ export class Dispatcher {
   readonly #watch: () => void;
 
   constructor(parts: DispatcherParts) {
+    this.#clock = parts.clock;
     this.#book = parts.book;
     this.#chain = parts.chain;
     this.#fees = parts.fees;
@@ -78,21 +83,28 @@ export class Dispatcher {
 
   /** Gives an intent the next nonce, signs and sends it; once more where the nonce turns out to be another's. Only in the lane. */
   async allocateAndSend(intent: Intent, until: number | undefined): Promise<void> {
+    const startedAt = this.#clock.monotonic();
     for (let attempt = 0; ; attempt += 1) {
       this.#pace.throwIfClosed();
       if (this.#pace.isLate(until)) {
         await this.#endings.giveUp(intent, "it could not be sent in time");
         return;
       }
+      let fees: Fees;
+      let nonce: number;
       try {
-        const fees = await this.#fees.current();
-        const nonce = (this.#book.nextNonce ??= this.#book.firstFreeNonce(await this.#chain.pendingCount()));
-        await this.#signer.sign(intent, nonce, fees);
+        fees = await this.#fees.current();
+        nonce = this.#book.nextNonce ??= this.#book.firstFreeNonce(await this.#chain.pendingCount());
       } catch (error) {
-        if (chainUnavailableIn(error) === undefined) throw error;
+        if (chainUnavailableIn(error) === undefined && !isNodeAnswer(error)) throw error;
+        if (chainUnavailableIn(error) === undefined && this.#clock.monotonic() - startedAt >= refusalPatienceMs) {
+          await this.#endings.giveUp(intent, `the node does not tell fees or nonce: ${nodeMessage(error)}`);
+          return;
+        }
         await this.#pace.retryPause(attempt);
         continue;
       }
+      await this.#signer.sign(intent, nonce, fees);
       this.#book.nextNonce = intent.nonce + 1;
       this.#book.byNonce.set(intent.nonce, intent);
       this.#crashPoint?.("persisted", intent.key);

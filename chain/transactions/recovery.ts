@@ -1,5 +1,5 @@
 import type { Clock } from "../../protocol/clock.ts";
-import { chainUnavailableIn, nodeMessage } from "../rpc-errors.ts";
+import { chainUnavailableIn, isNodeAnswer, nodeMessage } from "../rpc-errors.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { FeeSource } from "./fee-source.ts";
 import { type Intent, newTold } from "./intent.ts";
@@ -143,9 +143,9 @@ export class Recovery {
         await this.#signer.sign(intent, intent.nonce, await this.#fees.current());
         if (!intent.isEnding) break;
       } catch (error) {
-        if (chainUnavailableIn(error) === undefined) throw error;
-        if (this.#pace.isLate(until)) {
-          await this.#endings.giveUp(intent, `the chain could not be reached in time: ${nodeMessage(error)}`);
+        if (chainUnavailableIn(error) === undefined && !isNodeAnswer(error)) throw error;
+        if (isNodeAnswer(error) || this.#pace.isLate(until)) {
+          await this.#endings.giveUp(intent, `the chain could not be asked in time: ${nodeMessage(error)}`);
           return;
         }
       }

@@ -1,6 +1,6 @@
 import type { PublicClient } from "viem";
 import type { Clock } from "../../protocol/clock.ts";
-import { chainUnavailableIn, isInternalError, nodeMessage } from "../rpc-errors.ts";
+import { chainUnavailableIn, isInternalError, isNodeAnswer, nodeMessage } from "../rpc-errors.ts";
 import type { FeeSource } from "./fee-source.ts";
 import { type Intent, missesUntilForeign } from "./intent.ts";
 import type { IntentSigner } from "./intent-signer.ts";
@@ -81,9 +81,10 @@ export class Sending {
         if (this.#pace.isLate(until))
           return { kind: "refused", message: `it could not be sent: ${nodeMessage(failure)}` };
       } catch (error) {
-        if (chainUnavailableIn(error) === undefined) throw error;
-        if (this.#pace.isLate(until))
-          return { kind: "refused", message: `the chain could not be reached in time: ${nodeMessage(error)}` };
+        if (chainUnavailableIn(error) === undefined && !isNodeAnswer(error)) throw error;
+        const isOutOfPatience = isNodeAnswer(error) && this.#clock.monotonic() - startedAt >= refusalPatienceMs;
+        if (this.#pace.isLate(until) || isOutOfPatience)
+          return { kind: "refused", message: `the chain could not be asked in time: ${nodeMessage(error)}` };
       }
       await this.#pace.retryPause(attempt);
     }

@@ -127,6 +127,42 @@ describe("the transaction queue when what is beside it fails", function () {
     });
   });
 
+  for (const [question, method] of [
+    ["the fee", "eth_getBlockByNumber"],
+    ["the nonce", "eth_getTransactionCount"],
+  ] as const) {
+    it(`asks again for ${question} that the node answers with an error, instead of failing its caller`, async () => {
+      const { queue } = await open(8);
+      let errors = 0;
+      place.proxy.setFault((call) => {
+        if (call.method !== method || errors >= 2) return undefined;
+        errors += 1;
+        return { kind: "error", code: -32_000, message: "header not found" };
+      });
+      expect(await mined(queue.submit(request(`asked for ${question}`)))).to.equal("success");
+    });
+  }
+
+  it("tells its caller that nothing was sent while the node answers the fee question with an error", async () => {
+    const { queue } = await open(8);
+    place.proxy.setFault(({ method }) =>
+      method === "eth_getBlockByNumber" ? { kind: "error", code: -32_000, message: "header not found" } : undefined,
+    );
+    const outcome = await queue.submit(request("no fee"));
+    expect(outcome).to.include({ status: "abandoned", undecided: false });
+    expect(queue.isPending("no fee")).to.equal(false);
+  });
+
+  it("tells its caller, and fails it not, when the node refuses a transaction and answers nothing about it", async () => {
+    const { queue } = await open(9);
+    let isSent = false;
+    place.proxy.setFault(({ method }) => {
+      if (method === "eth_sendRawTransaction") isSent = true;
+      return isSent ? { kind: "error", code: -32_000, message: "header not found" } : undefined;
+    });
+    expect(await queue.submit(request("refused"))).to.include({ status: "abandoned", undecided: false });
+  });
+
   it("finds the receipts of the others when the node cannot tell of one", async () => {
     const { queue, journal, address } = await open(5);
     const nonce = await nonceOf(address, "latest");
