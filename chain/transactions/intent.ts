@@ -33,6 +33,8 @@ export interface Intent {
   misses: number;
   /** Monotonic ms of the first of these polls. */
   missedSince: number;
+  /** Looks at which it was seen to have reverted and the node could not be asked why. */
+  unexplained: number;
   /** Whether a row of it is in the journal. */
   journaled: boolean;
   /** A sending for the newest nonce was accepted, or had no answer: it may be on the chain. */
@@ -72,6 +74,7 @@ export function newIntent(values: {
     sentAt: 0,
     misses: 0,
     missedSince: 0,
+    unexplained: 0,
     journaled: false,
     mayBeTaken: false,
     earlierInDoubt: false,

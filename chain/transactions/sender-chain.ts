@@ -1,6 +1,6 @@
 import type { Address, Hex, PublicClient, TransactionReceipt } from "viem";
 import { decodeRevert, describeRevert } from "../revert.ts";
-import { revertDataIn } from "../rpc-errors.ts";
+import { chainUnavailableIn, revertDataIn } from "../rpc-errors.ts";
 import type { Intent } from "./intent.ts";
 import { transactionOfNonce } from "./nonce-user.ts";
 import { readStoredOutcome } from "./outcome-row.ts";
@@ -8,6 +8,9 @@ import type { TransactionOutcome } from "./types.ts";
 
 /** Simulation sees the state of now, execution that of a later block: room for a storage slot that turned from warm or set to new. */
 const gasMarginPercent = 130n;
+
+/** Looks at which a revert's reason could not be asked for, after which it is told without: some nodes call what they no longer have busy. */
+const mostUnexplained = 3;
 
 /** What the chain says of one sender and its transactions. Reads reject with a `ChainUnavailableError` where the node cannot be asked. */
 export class SenderChain {
@@ -85,7 +88,11 @@ export class SenderChain {
     return undefined;
   }
 
-  /** How a mined intent ended, and of one that reverted the reason as far as the node tells: never rejects. */
+  /**
+   * How a mined intent ended, and of one that reverted the reason as far as the node tells.
+   *
+   * @throws ChainUnavailableError the first times that the node cannot be asked for the reason: what is told then is told for good.
+   */
   async outcomeFrom(intent: Intent, receipt: TransactionReceipt): Promise<TransactionOutcome> {
     const hash = receipt.transactionHash;
     if (receipt.status === "success") return { status: "success", hash, receipt };
@@ -96,6 +103,10 @@ export class SenderChain {
       await this.#client.call({ ...call, blockNumber: receipt.blockNumber });
       return { status: "reverted", hash, errorName: undefined, errorArgs: [], message: "reverted when it was mined" };
     } catch (error) {
+      if (chainUnavailableIn(error) !== undefined && intent.unexplained < mostUnexplained) {
+        intent.unexplained += 1;
+        throw error;
+      }
       const revert = decodeRevert(revertDataIn(error));
       return { status: "reverted", hash, ...revert, message: describeRevert(revert) };
     }

@@ -38,6 +38,28 @@ describe("a transaction that is given a nonce", function () {
       expect(outcome.status === "reverted" && outcome.errorName).to.equal("InsufficientBalance");
     });
 
+    for (const [times, errorName] of [
+      [2, "InsufficientBalance"],
+      [Number.POSITIVE_INFINITY, undefined],
+    ] as const) {
+      it(`${errorName === undefined ? "tells a revert without" : "waits for"} its name when the node cannot be asked for it ${
+        errorName === undefined ? "at all" : "at once"
+      }`, async () => {
+        const { escrow } = await deployForTest(place.chain);
+        const { queue } = await place.open(3, { rpcUrl: place.proxy.url });
+        let asked = 0;
+        place.proxy.setFault(({ method }) => {
+          if (method === "eth_estimateGas") return { kind: "result", result: "0x30d40" };
+          if (method !== "eth_call" || asked >= 2 * times) return undefined;
+          asked += 1;
+          return { kind: "http", status: 503 };
+        });
+        const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "withdraw", args: [5n, receiver] });
+        const outcome = await queue.submit({ key: `reverted ${times}`, kind: "withdraw", to: escrow, data });
+        expect(outcome).to.include({ status: "reverted", errorName });
+      });
+    }
+
     it("gives up a transaction that cannot be sent in time, and leaves no nonce behind", async () => {
       const { queue, address } = await place.open(6, { rpcUrl: place.proxy.url });
       const before = await place.nonceOf(address);
