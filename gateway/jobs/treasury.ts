@@ -1,6 +1,6 @@
 import { type Address, encodeFunctionData, erc20Abi, type PublicClient } from "viem";
 import { jobEscrowAbi } from "../../chain/abi/job-escrow.ts";
-import type { TransactionQueue } from "../../chain/transactions/types.ts";
+import type { TransactionOutcome, TransactionQueue, TransactionRequest } from "../../chain/transactions/types.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { EscrowCalls } from "./escrow-calls.ts";
 
@@ -27,6 +27,8 @@ export class Treasury {
   readonly #options: TreasuryOptions;
   /** Asked for since the filling under way began. */
   #needs: Need[] = [];
+  /** Of which it is not known yet whether the chain has it. */
+  #underWay: TransactionRequest | undefined;
   #isFilling = false;
 
   constructor(options: TreasuryOptions) {
@@ -80,10 +82,12 @@ export class Treasury {
   /** Deposits what the account lacks; resolves with what is free then. */
   async #fill(required: readonly bigint[]): Promise<bigint> {
     const { target = 0n, calls, client, token, escrow, queue } = this.#options;
+    // What is under way changes what the account holds: planned without it, the deposit would be made twice.
+    const isDecided = await this.#awaitUnderWay();
     const { free } = await calls.account();
     const together = required.reduce((sum, one) => sum + one, 0n);
     // Filled since it was asked for.
-    if (free >= together) return free;
+    if (free >= together || !isDecided) return free;
     const goal = target > together ? target : together;
     const held = await client.readContract({
       address: token,
@@ -107,13 +111,32 @@ export class Treasury {
     const number = await journal.nextCounter("gateway:deposits");
     if (allowance < amount) {
       const data = encodeFunctionData({ abi: erc20Abi, functionName: "approve", args: [escrow, amount] });
-      const approved = await queue.submit({ key: `approve:${number}`, to: token, data, kind: "approve" });
+      const approved = await this.#send({ key: `approve:${number}`, to: token, data, kind: "approve" });
       if (approved.status !== "success") return false;
     }
     const data = encodeFunctionData({ abi: jobEscrowAbi, functionName: "deposit", args: [amount] });
-    const deposited = await queue.submit({ key: `deposit:${number}`, to: escrow, data, kind: "deposit" });
+    const deposited = await this.#send({ key: `deposit:${number}`, to: escrow, data, kind: "deposit" });
     if (deposited.status !== "success") return false;
     this.#options.onTopUp(amount);
     return true;
   }
+
+  /** Whether it is known what became of the newest transaction; one that the queue has given up goes on with its own nonce. */
+  async #awaitUnderWay(): Promise<boolean> {
+    const request = this.#underWay;
+    if (request === undefined || !this.#options.queue.isPending(request.key)) return true;
+    return !isUndecided(await this.#send(request));
+  }
+
+  async #send(request: TransactionRequest): Promise<TransactionOutcome> {
+    this.#underWay = request;
+    const outcome = await this.#options.queue.submit(request);
+    if (!isUndecided(outcome)) this.#underWay = undefined;
+    return outcome;
+  }
+}
+
+/** Whether it may be on the chain, or still come there. */
+function isUndecided(outcome: TransactionOutcome): boolean {
+  return outcome.status === "abandoned" && outcome.undecided;
 }

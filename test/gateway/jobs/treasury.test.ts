@@ -15,8 +15,11 @@ function treasuryOf(state: {
   held: bigint;
   readonly target: bigint | undefined;
   mine?: Promise<unknown>;
+  /** Whether the deposit that the queue has given up is on the chain already when it is asked for again. */
+  readonly undecided?: { isMined: boolean };
 }) {
   const deposits: bigint[] = [];
+  const keys = new Set<string>();
   let failure: Error | undefined;
   const request = async ({ method, params }: { method: string; params?: unknown }): Promise<unknown> => {
     if (method !== "eth_call") throw new Error(method);
@@ -27,17 +30,19 @@ function treasuryOf(state: {
   };
   const queue: TransactionQueue = {
     address: person(1),
-    submit: async ({ data }) => {
+    submit: async ({ key, data }) => {
       const call = decodeFunctionData({ abi: jobEscrowAbi, data });
       const amount = call.args[0] as bigint;
-      deposits.push(amount);
+      if (!keys.has(key)) deposits.push(amount);
+      keys.add(key);
       await state.mine;
+      if (state.undecided?.isMined === false) return { status: "abandoned", message: "no answer", undecided: true };
       state.free += amount;
       state.held -= amount;
       return { status: "success", hash: "0x", receipt: {} as never };
     },
     outcomeOf: async () => await Promise.resolve(undefined),
-    isPending: () => false,
+    isPending: (key) => state.undecided !== undefined && keys.has(key),
     pending: 0,
     close: async () => await Promise.resolve(),
   };
@@ -112,6 +117,16 @@ describe("the gateway's escrow account", () => {
     const off = treasuryOf({ free: 5n, held: 1000n, target: undefined });
     expect(await off.treasury.topUp(50n, patient)).to.equal(false);
     expect(off.deposits).to.deep.equal([]);
+  });
+
+  it("is not filled twice while nobody knows whether the chain has the first deposit", async () => {
+    const undecided = { isMined: false };
+    const { treasury, deposits } = treasuryOf({ free: 0n, held: 10_000n, target: 100n, undecided });
+    expect(await treasury.topUp(50n, patient)).to.equal(false);
+    expect(await treasury.topUp(50n, patient)).to.equal(false);
+    undecided.isMined = true;
+    expect(await treasury.topUp(50n, patient)).to.equal(true);
+    expect(deposits).to.deep.equal([100n]);
   });
 
   it("is filled again after the chain could not be asked", async () => {
