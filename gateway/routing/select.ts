@@ -5,7 +5,9 @@ import { FreePool } from "./pool/free-pool.ts";
 import { Limits } from "./pool/limits.ts";
 import { narrowToOne } from "./pool/one-provider.ts";
 import type { RoutingState } from "./state.ts";
+import { statusPaceMs } from "./status-pace.ts";
 import {
+  type ExclusionCounts,
   type LiveStatistics,
   maxListed,
   type Policy,
@@ -76,6 +78,7 @@ function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
   });
   // A provider that shuts down may be starting anew, and its place is taken until then: it is waited for as a full one is.
   const busy = left.busyCount > 0 || ranking.wait || left.excludedCounts.draining !== undefined;
+  const recheckMs = ready || !busy ? undefined : recheckAfter(ranking, left.excludedCounts);
   return {
     verdict: ready ? "ready" : busy ? "busy" : "none",
     ranked: ranking.ranked.length > maxListed ? ranking.ranked.slice(0, maxListed) : ranking.ranked,
@@ -85,10 +88,17 @@ function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
     excludedCounts: left.excludedCounts,
     policy: policy.name,
     reason: ranking.reason === nobody.reason && busy ? "all_busy" : ranking.reason,
-    ...(ranking.recheckMs === undefined || ready ? {} : { recheckMs: ranking.recheckMs }),
+    ...(recheckMs === undefined ? {} : { recheckMs }),
     ...(ranking.scores === undefined ? {} : { scores: ranking.scores }),
     version: snapshot.version,
   };
+}
+
+/** Ms after which time or a newer status may give a choice; undefined: only a change of the registry can. */
+function recheckAfter({ recheckMs }: Ranking, counts: ExclusionCounts): number | undefined {
+  const { draining, kv_full: kvFull, no_statistic: noStatistic } = counts;
+  const isLeftOutByStatus = draining !== undefined || kvFull !== undefined || noStatistic !== undefined;
+  return isLeftOutByStatus ? Math.min(statusPaceMs, recheckMs ?? statusPaceMs) : recheckMs;
 }
 
 function emptySelection(policy: Policy, version: number): Selection {

@@ -4,6 +4,7 @@ import type { Clock, Random } from "../../protocol/clock.ts";
 import type { MessageDomain } from "../../protocol/messages.ts";
 import type { ProviderStatus } from "../../protocol/status.ts";
 import type { StatusFault } from "./status-message.ts";
+import { statusPaceMs } from "./status-pace.ts";
 import { readStatusStream, type StatusTransport } from "./status-stream.ts";
 
 /** Where the follower puts what it learns; `RoutingStatistics` is one. */
@@ -77,7 +78,7 @@ export class StatusFollower {
       silenceMs: 30_000,
       reconnectMs: 1000,
       maxReconnectMs: 60_000,
-      leastIntervalMs: 250,
+      leastIntervalMs: statusPaceMs,
       maxBytesPerSecond: 65_536,
       ...options,
     };

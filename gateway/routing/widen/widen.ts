@@ -1,5 +1,6 @@
 import type { Random } from "../../../protocol/clock.ts";
 import { shuffle } from "../shuffle.ts";
+import { statusPaceMs } from "../status-pace.ts";
 import type { Candidate, Exclusion } from "../types.ts";
 import type { Estimate } from "./estimate.ts";
 
@@ -25,7 +26,7 @@ export interface WidenOutcome {
   readonly ranked: readonly Candidate[];
   /** Whether a longer wait may unlock somebody. */
   readonly wait: boolean;
-  /** With `wait`: ms of waiting after which a slower candidate is unlocked; absent when none would be. */
+  /** With `wait`: ms after which time or a newer status may give a choice; absent when there was nobody to judge. */
   readonly recheckMs?: number;
   readonly excluded: readonly Exclusion[];
 }
@@ -55,8 +56,15 @@ export function widen(
   });
   if (able.length === 0) {
     // A queue limit rises steadily: there is no single moment at which it lets somebody in.
-    const recheckMs = nextMs ?? (queuedLittle.length < estimates.length ? limitStepMs : undefined);
-    return { ranked: [], wait: estimates.length > 0, excluded, ...(recheckMs === undefined ? {} : { recheckMs }) };
+    const limitMs = queuedLittle.length < estimates.length ? limitStepMs : Number.POSITIVE_INFINITY;
+    const statusMs = unlocked.length > 0 ? statusPaceMs : Number.POSITIVE_INFINITY;
+    const recheckMs = Math.min(nextMs ?? Number.POSITIVE_INFINITY, limitMs, statusMs);
+    return {
+      ranked: [],
+      wait: estimates.length > 0,
+      excluded,
+      ...(Number.isFinite(recheckMs) ? { recheckMs } : {}),
+    };
   }
   const chosen = drawBest(able, settings.choices, random);
   const rest = able.filter((other) => other !== chosen);

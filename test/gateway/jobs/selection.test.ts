@@ -83,6 +83,16 @@ describe("the selector of a request", () => {
     expect(selector.take().kind).to.equal("granted");
   });
 
+  it("looks again soon while a status alone keeps it waiting, as a newer status wakes nobody in line", () => {
+    const { statistics, selector } = scene({ name: "pulsar", consider_kv_free_tokens: true }, [0]);
+    expect(selector.take()).to.deep.equal({ kind: "busy", recheckMs: 250 });
+    statistics.noteDraining(addressOf(1));
+    expect(selector.take()).to.deep.equal({ kind: "busy", recheckMs: 250 });
+    expect(scene({ name: "pulsar" }, [2]).selector.take(), "slots are told by the chain").to.deep.equal({
+      kind: "busy",
+    });
+  });
+
   it("counts the prompt as queued at the chosen provider before its status can say so", () => {
     const { statistics, selector } = scene({ name: "wait_and_widen" }, [0]);
     const take = selector.take();

@@ -66,6 +66,19 @@ describe("wait_and_widen", () => {
     expect(chooser.first({ elapsedMs: 100 })).to.equal(b);
   });
 
+  it("looks again as soon as a queue limit or a status may let somebody in, not only when the next slower one is unlocked", () => {
+    const limits = { queue_limit_floor_ms: 100, queue_limit_ceil_ms: 500, slo_ms: 1000 };
+    const chooser = withTtft(limits, [100, 200, 90_000]);
+    chooser.statistics.reportedOf.set(a, reportOf({ lastMeanInputTps: 1000, queuedInputTokens: 101, running: 0 }));
+    chooser.statistics.reportedOf.set(b, reportOf({ lastMeanInputTps: 500, running: 2 }));
+    const overLimit = chooser.select({ elapsedMs: 0 });
+    expect(overLimit.verdict).to.equal("busy");
+    expect(overLimit.recheckMs).to.be.at.most(100);
+    const full = withTtft({}, [100]);
+    full.statistics.reportedOf.set(a, reportOf({ lastMeanInputTps: 1000, running: 2 }));
+    expect(full.select().recheckMs, "a status wakes nobody").to.be.at.most(250);
+  });
+
   it("lets some wait at the provider when told so", () => {
     const chooser = withTtft({ max_queued: 1 }, [100]);
     chooser.statistics.reportedOf.set(a, reportOf({ lastMeanInputTps: 1000, running: 2 }));
