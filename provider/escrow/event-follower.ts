@@ -15,6 +15,7 @@ import type { Clock } from "../../protocol/clock.ts";
 import type { Journal } from "../../store/journal.ts";
 import { type SeenBlock, withBlock } from "./block-locator.ts";
 import { type MissingSlots, MissingSlotsLookup } from "./missing-slots.ts";
+import { SecondLook } from "./second-look.ts";
 
 /** What the escrow tells about a job of this provider, with the block that it is in. Events may be told twice; they are never left out. */
 export type JobEvent = JobNews & { readonly block: number };
@@ -93,6 +94,7 @@ export class JobEventFollower {
   readonly #topics: ReturnType<typeof topicFilters>;
   readonly #pacer = new RangePacer(maxRangeBlocks);
   readonly #missingSlots: MissingSlotsLookup;
+  readonly #secondLook: SecondLook;
   #cursor: Cursor | undefined;
   #head: Head | undefined;
   #aheadMs = 0;
@@ -104,6 +106,7 @@ export class JobEventFollower {
     this.#options = options;
     this.#cursorKey = `provider-cursor:${options.chainId}:${options.escrow}:${options.provider}`.toLowerCase();
     this.#topics = topicFilters(options.provider);
+    this.#secondLook = new SecondLook(options.clock);
     this.#missingSlots = new MissingSlotsLookup({
       client: options.client,
       escrow: options.escrow,
@@ -175,29 +178,48 @@ export class JobEventFollower {
     if (head === undefined) return;
     this.#head = head;
     this.#aheadMs = Math.max(0, head.timestamp * 1000 - this.#options.clock.now());
-    let from = await this.#firstUntold(head);
+    let untold = await this.#firstUntold(head);
+    if (untold > head.number) return;
+    let from = this.#secondLook.from(untold);
     while (from <= head.number && !this.#stopped) {
-      const left = Number(head.number - from) + 1;
-      const blocks = Math.min(this.#pacer.blocks, left);
+      const isHead = from === head.number;
+      // The newest block alone is asked for by its hash.
+      const end = untold === head.number && !isHead ? head.number - 1n : head.number;
+      const blocks = Math.min(this.#pacer.blocks, Number(end - from) + 1);
       const to = from + BigInt(blocks) - 1n;
       let events: readonly JobEvent[];
       try {
-        events = await this.#events(from === head.number ? { blockHash: head.hash } : rangeOf(from, to));
+        events = await this.#events(isHead ? { blockHash: head.hash } : rangeOf(from, to));
       } catch (error) {
         // A node that does not know the newest block yet says nothing of how much may be asked for.
-        if (from === head.number) throw error;
+        if (isHead) throw error;
         // Nodes bound what one call may ask for, each in its own way: less is tried before it counts as a failure.
         if (chainUnavailableIn(error) !== undefined || !this.#pacer.refused(blocks)) throw error;
         continue;
       }
       this.#pacer.served(blocks);
-      for (const event of events) await this.#options.onEvent(event);
-      this.#missingSlots.lookIn(events.filter(isEnd).map(({ block }) => block));
-      const last = to === head.number ? head : await this.#block(to);
-      if (last === undefined) return;
-      await this.#moveTo(to, last.hash);
+      await this.#tell(
+        events.filter((event) => this.#secondLook.isNews(event)),
+        head.number,
+      );
+      if (to >= untold) {
+        const last = to === head.number ? head : await this.#block(to);
+        if (last === undefined) return;
+        await this.#moveTo(to, last.hash);
+        if (!isHead) this.#secondLook.asked(untold, to, head.number);
+        untold = to + 1n;
+      }
       from = to + 1n;
     }
+    if (from > head.number) this.#secondLook.done(head.number);
+  }
+
+  async #tell(events: readonly JobEvent[], head: bigint): Promise<void> {
+    for (const event of events) {
+      await this.#options.onEvent(event);
+      this.#secondLook.told(event, head);
+    }
+    this.#missingSlots.lookIn(events.filter(isEnd).map(({ block }) => block));
   }
 
   /** The first block whose events were not told yet; earlier when the chain was reorganised under the cursor. */
@@ -226,6 +248,7 @@ export class JobEventFollower {
   /** Tells of the reorganisation, then steps back; returns the first block to tell of. */
   async #rewind(common: bigint, block: SeenBlock | undefined): Promise<bigint> {
     await this.#options.onReorg(Number(common));
+    this.#secondLook.forgetAbove(common);
     const hash = block?.hash ?? (await this.#block(common))?.hash;
     if (hash !== undefined) await this.#moveTo(common, hash);
     return common + 1n;

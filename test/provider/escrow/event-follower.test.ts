@@ -218,6 +218,30 @@ describe("JobEventFollower", () => {
     expect(told).to.deep.equal(["completed 4"]);
   });
 
+  it("loses no event of several blocks to a node that has not seen all of them yet, and tells of each once", async () => {
+    behind = 3;
+    extend(1);
+    chain.extend([completed(1)]);
+    chain.extend([completed(2)]);
+    extend(1);
+    await clock.advance(pollMs);
+    expect(told).to.deep.equal([]);
+    behind = 2;
+    await follow(1);
+    behind = 0;
+    await follow(2);
+    expect(told).to.deep.equal(["completed 5", "completed 6"]);
+  });
+
+  it("goes on with the newest block alone once every node has the others", async () => {
+    extend(4);
+    await clock.advance(pollMs);
+    await follow(15);
+    const before = chain.calls.logs;
+    await follow(1);
+    expect(chain.calls.logs - before, "more than its posts and its ends").to.equal(2);
+  });
+
   it("tells of a reorganisation again until it was dealt with, also after a restart in between", async () => {
     await follow(5);
     reorg = async (lastCommonBlock) => {
