@@ -34,6 +34,7 @@ export async function handBack(
   const listener: ProviderAnswerListener = {
     acknowledged: () => leave.abort(),
     start: () => undefined,
+    seen: () => undefined,
     write: () => true,
     onDrain: () => undefined,
     done: () => undefined,

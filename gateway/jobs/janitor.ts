@@ -369,10 +369,16 @@ const untold = { payment: undefined, usage: undefined, transactionHash: undefine
 
 /** A request whose process was killed: its client is gone, its answer was cut, its provider is still to be agreed with. */
 function adopt(record: JobRecord, nowMs: number): void {
-  for (const { jobId, state, sent, bounds, partial, receipt } of record.document.attempts) {
+  for (const attempt of record.document.attempts) {
+    const { jobId, state, sent, bounds, outputHorizon, partial, receipt } = attempt;
     if (state !== "posted" && state !== "acknowledged") continue;
-    const left = sent === true && receipt === undefined && partial === undefined && bounds !== undefined;
-    record.updateAttempt(jobId, { state: "abandoned", ...(left ? { partial: { atMost: bounds, at: nowMs } } : {}) });
+    const left = sent === true && receipt === undefined && partial === undefined ? bounds : undefined;
+    if (left === undefined) {
+      record.updateAttempt(jobId, { state: "abandoned" });
+      continue;
+    }
+    const outputTokens = Math.min(left.outputTokens, outputHorizon ?? left.outputTokens);
+    record.updateAttempt(jobId, { state: "abandoned", partial: { atMost: { ...left, outputTokens }, at: nowMs } });
   }
   record.finish({
     status: "failed",

@@ -70,6 +70,8 @@ export interface AttemptDocument {
   readonly postBlock?: number;
   /** Most tokens that the terms allow: what a statement is held against, also by a later process. */
   readonly bounds?: UsageBounds;
+  /** Most output tokens of a stream that can have come: ahead of what was seen, as a process that dies tells of nothing more. */
+  readonly outputHorizon?: number;
   /** The request was sent to the provider. */
   readonly sent?: true;
   readonly requestHash?: Hex;

@@ -56,6 +56,8 @@ export interface ProviderAnswerListener {
   acknowledged(acknowledgement: Hex): void;
   /** The first content follows. */
   start(): void;
+  /** More of a stream has come than was told before; what it was is handed on after this. */
+  seen(stream: Pick<Seen, "contentFrames" | "contentBytes">): void;
   /** False: wait for `onDrain`. */
   write(bytes: Buffer): boolean;
   onDrain(callback: () => void): void;
@@ -230,6 +232,7 @@ class ProviderAnswer {
         this.#told.started = true;
         this.#listener.start();
       }
+      this.#listener.seen(stream.observation);
       for (const bytes of step.output) fast = this.#listener.write(bytes) && fast;
     }
     if (step.fault !== undefined) {

@@ -1,6 +1,7 @@
 import type { Hex } from "viem";
 import { T4tError } from "../../protocol/errors.ts";
 import type { Usage } from "../../protocol/usage.ts";
+import { setMember } from "../relay/set-member.ts";
 import type { Lease } from "../routing/statistics/routing-statistics.ts";
 import type { Candidate } from "../routing/types.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
@@ -14,7 +15,7 @@ import { askProvider, type ProviderAnswerListener, type ProviderResult, type See
 import { providerCall } from "./provider-call.ts";
 import { type RequestContext, signersOf } from "./request-context.ts";
 import { providerFaultError, rejectedError } from "./request-errors.ts";
-import { outputTokensAtMost, type UsageBounds } from "./usage-check.ts";
+import { firstHorizon, nextHorizon, outputTokensAtMost, type UsageBounds } from "./usage-check.ts";
 
 /** Asks the providers of one request's jobs, and judges what comes of it: an answer, or whether another is tried. */
 export class ProviderInquiry {
@@ -62,7 +63,9 @@ export class ProviderInquiry {
       this.#record.updateAttempt(jobId, { state: "abandoned" });
       throw error;
     });
-    this.#record.updateAttempt(jobId, { sent: true, requestHash });
+    let horizon = firstHorizon;
+    const isSeen = this.#request.completion.stream;
+    this.#record.updateAttempt(jobId, { sent: true, requestHash, ...(isSeen ? { outputHorizon: horizon } : {}) });
     const sentAt = clock.monotonic();
     let acknowledgedAt = sentAt;
     let firstByteAt: number | undefined;
@@ -81,6 +84,13 @@ export class ProviderInquiry {
         observer.firstByte(candidate.modelId, firstByteAt - this.#request.arrivedAt, firstByteAt - sentAt);
         this.#sink.start(this.#head(jobId, candidate));
       },
+      seen: (stream) => {
+        const next = nextHorizon(horizon, outputTokensAtMost(stream));
+        if (next === undefined) return;
+        horizon = next;
+        this.#record.updateAttempt(jobId, { outputHorizon: next });
+        this.#record.saveLater();
+      },
       write: (bytes) => this.#sink.write(bytes),
       onDrain: (callback) => this.#sink.onDrain(callback),
       done: () => this.#sink.end(),
@@ -95,6 +105,12 @@ export class ProviderInquiry {
       observer.step("deliver", endedAt - firstByteAt);
     }
     return await this.#answered(jobId, candidate, lease, result, endedAt - sentAt);
+  }
+
+  /** The answer to a client that named no model says which one served it, by the name that it can ask for. */
+  #named(body: Buffer | undefined, { modelId }: Candidate): Buffer | undefined {
+    if (body === undefined || this.#request.completion.modelId !== undefined) return body;
+    return Buffer.from(setMember(body.toString("utf8"), "model", modelId));
   }
 
   #head(jobId: Hex, { provider, modelId }: Candidate): AnswerHead {
@@ -113,7 +129,8 @@ export class ProviderInquiry {
       case "delivered": {
         // An answer proves the first wrong, but not one that lacked the context which this one has.
         this.#open.endRejection(this.#open.rejection?.isOfContext === true ? "caller" : "fault");
-        if (result.body !== undefined) this.#sink.answer(this.#head(jobId, candidate), result.body);
+        const body = this.#named(result.body, candidate);
+        if (body !== undefined) this.#sink.answer(this.#head(jobId, candidate), body);
         const usage = await this.#agreed(jobId, candidate, result, bounds);
         lease.end({
           outcome: "success",
@@ -121,8 +138,8 @@ export class ProviderInquiry {
           ...(usage === undefined ? {} : { outputTokens: usage.outputTokens }),
         });
         if (usage !== undefined) this.#context.observer.delivered(candidate.modelId, usage, this.#generatingMs);
-        const keep = this.#record.document.source === "jobs" && result.body !== undefined;
-        this.#record.finish({ status: "completed" }, keep ? result.body.toString("utf8") : null);
+        const keep = this.#record.document.source === "jobs" && body !== undefined;
+        this.#record.finish({ status: "completed" }, keep ? body.toString("utf8") : null);
         return "over";
       }
       case "refused":

@@ -68,6 +68,17 @@ export function outputTokensAtMost(seen: { readonly contentFrames: number; reado
   return seen.contentFrames + Math.ceil(seen.contentBytes / 2) + tokensInFlight;
 }
 
+/** Most output tokens that a stream is journaled with before any of it has come. */
+export const firstHorizon = 512;
+
+/**
+ * Most output tokens that the journal should hold as possible, where it holds `horizon` and `seen` can have come: written ahead of the
+ * stream, so that a process that dies has never seen more, and seldom, as each is twice what was seen. Undefined: as it is.
+ */
+export function nextHorizon(horizon: number, seen: number): number | undefined {
+  return seen * 4 > horizon * 3 ? seen * 2 : undefined;
+}
+
 function clamp(usage: Usage, bounds: UsageBounds): Usage {
   return {
     inputTokens: Math.min(usage.inputTokens, bounds.inputTokens),

@@ -177,6 +177,35 @@ describe("what is left of a job that went wrong", () => {
     await next.close();
   });
 
+  it("pays a provider no more for a stream that a kill cut than can have come, whatever it says", async () => {
+    const chain = new FakeChain();
+    const journal = new MemoryJournal();
+    const long = frame(chunkData({ content: "word ".repeat(1000) }));
+    place = await startTestGateway({
+      chain,
+      journal,
+      providers: [acknowledged([head(200, eventStream), chunk(tokens), chunk(long), hang])],
+    });
+    const [provider] = place.providers;
+    if (provider === undefined) throw new Error("no provider");
+    const response = await ask({ stream: true, max_tokens: 8000 });
+    await response.body?.getReader().read();
+    const horizon = await until("what can have come is journaled", () => {
+      const [attempt] = documents(journal)[0]?.attempts ?? [];
+      return (attempt?.outputHorizon ?? 0) > 2500 ? attempt?.outputHorizon : undefined;
+    });
+    expect(horizon, "ahead of what was seen, but not by much").to.be.within(2564, 6000);
+    const left = new MemoryJournal();
+    for (const [id, row] of journal.jobs) left.jobs.set(id, row);
+    await place.gateway.close(0);
+    provider.statementOf = async (jobId) =>
+      await provider.state(jobId, { inputTokens: 3, outputTokens: 8000 }, bodyHash(tokens));
+    const next = await startTestGateway({ chain, journal: left });
+    const receipt = await until("the provider is paid for the part", () => provider.receipts[0]);
+    expect(receipt.usage).to.deep.equal({ inputTokens: 3, outputTokens: horizon });
+    await next.close();
+  });
+
   it("is not lost when the process was killed before it knew whether its post was mined", async () => {
     const chain = new FakeChain();
     const journal = new MemoryJournal();
