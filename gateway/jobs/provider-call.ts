@@ -64,6 +64,7 @@ export async function providerCall(
           choices: completion.choices,
           includeUsage: completion.includeUsage,
           id: job.chunkId,
+          ...(completion.modelId === undefined ? { model: candidate.modelId } : {}),
         }
       : undefined,
     // A stream's head comes as soon as the job is taken; that of a JSON answer only with all of it.

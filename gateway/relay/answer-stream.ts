@@ -7,7 +7,8 @@ import type { CompletionKind } from "../openai/completion-request.ts";
 import { isObject, type JsonObject } from "../openai/field-types.ts";
 import { readUsage } from "./read-usage.ts";
 import { ToolCallIndexer } from "./tool-call-indexer.ts";
-import { memberOf, skipSpace } from "../openai/json-spans.ts";
+import { skipSpace } from "../openai/json-spans.ts";
+import { setMember } from "./set-member.ts";
 
 /** What is wrong with a provider's stream. `kind` is a bounded word; `message` is the backend's own text, not yet fit for clients. */
 export interface StreamFault {
@@ -48,6 +49,8 @@ export interface AnswerStreamOptions {
   readonly includeUsage: boolean;
   /** Id that inert chunks already carried: real chunks get the same one. undefined: ids pass unchanged. */
   readonly id: string | undefined;
+  /** Name of the model that serves a request which named none. Absent: the backend's own name for it passes unchanged. */
+  readonly model?: string;
   readonly maxFrameBytes?: number;
 }
 
@@ -57,7 +60,7 @@ const doneFrame = Buffer.from("data: [DONE]\n\n");
 /**
  * Turns a provider's SSE bytes into what the client gets, without I/O. Blocks pass byte for byte; only what would break an OpenAI
  * client is taken out or mended: `id` and `retry` fields, comments, event names, the usage chunk that the client did not ask for, a
- * tool call without its index. Blocks before the first content are held back, so that an early error can still lead to another
+ * tool call without its index; and a client that named no model is told one that it can ask for. Blocks before the first content are held back, so that an early error can still lead to another
  * provider.
  */
 export class AnswerStream {
@@ -176,7 +179,9 @@ export class AnswerStream {
       if (data.includes('"tool_calls"')) text = this.#indexer.mend(data, chunk);
       if (!this.#started && hasContent(choices, this.#options.kind)) this.#start(output);
     }
-    if (this.#options.id !== undefined) text = withId(text, this.#options.id);
+    const { id, model } = this.#options;
+    if (id !== undefined) text = setMember(text, "id", id);
+    if (model !== undefined) text = setMember(text, "model", model);
     const bytes = text === data && isPlain(frame) ? frame.raw : Buffer.from(dataFrame(text));
     if (this.#started) {
       this.#contentFrames += 1;
@@ -303,12 +308,4 @@ function hasContent(choices: readonly unknown[], kind: CompletionKind): boolean 
 
 function isEmptyArray(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
-}
-
-/** The same JSON with another top-level `id`. */
-function withId(text: string, id: string): string {
-  const open = skipSpace(text, 0);
-  const member = memberOf(text, open, "id");
-  if (member === undefined) return text;
-  return text.slice(0, member.valueStart) + JSON.stringify(id) + text.slice(member.valueEnd);
 }

@@ -135,6 +135,21 @@ describe("a request", () => {
       expect(bodies).to.deep.equal([scriptedModel, scriptedModel]);
     });
 
+    it("that named no model is told in the answer itself which one it can ask for again, whatever the backend calls it", async () => {
+      place = await startTestGateway({
+        providers: [async (job) => (job.body.stream === true ? good(job) : goodAnswer(job))],
+      });
+      const named = ((await (await chat(place, { ...plain, model: "auto" })).json()) as { model: string }).model;
+      expect(named).to.equal(scriptedModel);
+      const text = await (await chat(place, { ...streamed, model: undefined })).text();
+      const models = [...text.matchAll(/"model":"([^"]*)"/g)].map(([, model]) => model);
+      expect([...new Set(models)]).to.deep.equal([scriptedModel]);
+      const receipts = await until("both answers are receipted", () =>
+        place.providers[0]?.receipts.length === 2 ? place.providers[0].receipts : undefined,
+      );
+      expect(receipts).to.have.length(2);
+    });
+
     it("is told the model that served, and on request why this provider", async () => {
       place = await startTestGateway({ providers: [goodAnswer, goodAnswer] });
       const quiet = await chat(place, { ...plain, model: "auto" });

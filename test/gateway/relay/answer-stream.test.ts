@@ -150,6 +150,19 @@ describe("the relay of a stream", () => {
     );
   });
 
+  it("names the model that serves a client which named none, in every chunk, and leaves a chunk without a name as it is", () => {
+    const named = `data: {"model" : "backend.gguf","choices":[{"index":0,"delta":{"content":"Hi \\"model\\":\\"x\\""}}]}\n\n`;
+    const nameless = frame('{"choices":[{"index":0,"delta":{"content":"!"}}]}');
+    const { text } = relay(role + named + nameless + stop + done, { model: "market/model" });
+    expect(text).to.equal(
+      role.replace('"scripted"', '"market/model"') +
+        named.replace('"backend.gguf"', '"market/model"') +
+        nameless +
+        stop.replace('"scripted"', '"market/model"') +
+        done,
+    );
+  });
+
   for (const [what, body, kind] of [
     ["an error object before any content", role + frame('{"error":{"message":"m","code":"c"}}'), "error_object"],
     ["an error object after content", hello + frame('{"error":{"message":"m"}}'), "error_object"],
