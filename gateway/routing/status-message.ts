@@ -1,7 +1,9 @@
-import { type Address, type Hex, isAddressEqual, recoverTypedDataAddress } from "viem";
+import { type Address, type Hex, isAddressEqual } from "viem";
 import { z } from "zod";
 import { bodyHash } from "../../protocol/body-hash.ts";
-import { type MessageDomain, providerStatusTypedData } from "../../protocol/messages.ts";
+import { providerStatusDigest } from "../../protocol/message-digest.ts";
+import type { MessageDomain } from "../../protocol/messages.ts";
+import { recoverSigner } from "../../protocol/signing.ts";
 import type { ProviderStatus } from "../../protocol/status.ts";
 
 /** Why a status was not believed. A bounded word: also a metric label. */
@@ -26,7 +28,7 @@ const count = z.number().min(0);
 
 const envelopeSchema = z.object({
   body: z.string().max(65_536),
-  signature: z.string().regex(/^0x[0-9a-fA-F]{128,260}$/),
+  signature: z.string().regex(/^0x[0-9a-fA-F]{130}$/),
 });
 
 const statusSchema = z.object({
@@ -65,10 +67,10 @@ export interface StatusExpectation {
 }
 
 /**
- * Reads a signed status from JSON text and checks whose it is, how old, and that the operator signed exactly these bytes.
- * Rejects with `StatusRejectedError`.
+ * Reads a signed status from JSON text and checks whose it is, how old, and that the operator signed exactly these bytes. Throws
+ * `StatusRejectedError`.
  */
-export async function readSignedStatus(text: string, expected: StatusExpectation): Promise<ProviderStatus> {
+export function readSignedStatus(text: string, expected: StatusExpectation): ProviderStatus {
   const envelope = parse(envelopeSchema, text);
   const status = parse(statusSchema, envelope.body);
   if (status.provider.toLowerCase() !== expected.provider.toLowerCase()) {
@@ -76,23 +78,15 @@ export async function readSignedStatus(text: string, expected: StatusExpectation
   }
   if (status.issuedAt <= expected.newerThan) throw new StatusRejectedError("not_newer");
   if (Math.abs(status.issuedAt - expected.nowMs) > maxStatusSkewMs) throw new StatusRejectedError("clock_skew");
-  const signer = await signerOf(envelope.body, envelope.signature as Hex, status.issuedAt, expected);
+  const { domain, provider } = expected;
+  const digest = providerStatusDigest(domain, {
+    provider,
+    issuedAt: status.issuedAt,
+    bodyHash: bodyHash(envelope.body),
+  });
+  const signer = recoverSigner(digest, envelope.signature as Hex);
   if (signer === undefined || !isAddressEqual(signer, expected.operator)) throw new StatusRejectedError("wrong_signer");
   return withoutUndefined(status);
-}
-
-async function signerOf(
-  body: string,
-  signature: Hex,
-  issuedAt: number,
-  { domain, provider }: StatusExpectation,
-): Promise<Address | undefined> {
-  const message = { provider, issuedAt, bodyHash: bodyHash(body) };
-  try {
-    return await recoverTypedDataAddress({ ...providerStatusTypedData(domain, message), signature });
-  } catch {
-    return undefined;
-  }
 }
 
 function parse<T>(schema: z.ZodType<T>, text: string): T {

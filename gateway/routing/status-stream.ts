@@ -87,7 +87,6 @@ export async function readStatusStream(options: StatusStreamOptions): Promise<vo
 /** Checks the newest status at most once per interval: older ones that came meanwhile are skipped, so none is ever late. */
 class NewestFirstChecker {
   readonly #options: StatusStreamOptions;
-  readonly #stopped = new AbortController();
   #waiting: string | undefined;
   #resting = false;
   #cancelRest: (() => void) | undefined;
@@ -98,15 +97,14 @@ class NewestFirstChecker {
 
   offer(text: string): void {
     this.#waiting = text;
-    if (!this.#resting) void this.#check();
+    if (!this.#resting) this.#check();
   }
 
   stop(): void {
-    this.#stopped.abort();
     this.#cancelRest?.();
   }
 
-  async #check(): Promise<void> {
+  #check(): void {
     const text = this.#waiting;
     if (text === undefined) return;
     this.#waiting = undefined;
@@ -114,22 +112,21 @@ class NewestFirstChecker {
     const options = this.#options;
     try {
       const { address, operator } = options.provider();
-      const status = await readSignedStatus(text, {
+      const status = readSignedStatus(text, {
         domain: options.domain,
         provider: address,
         operator,
         nowMs: options.clock.now(),
         newerThan: options.newestIssuedAt(),
       });
-      if (!this.#stopped.signal.aborted) options.onStatus(status);
+      options.onStatus(status);
     } catch (error) {
       if (!(error instanceof StatusRejectedError)) throw error;
       options.onRefused(error.fault);
     }
-    if (this.#stopped.signal.aborted) return;
     this.#cancelRest = options.clock.after(options.leastIntervalMs, () => {
       this.#resting = false;
-      void this.#check();
+      this.#check();
     });
   }
 }
