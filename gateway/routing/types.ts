@@ -3,6 +3,7 @@ import type { Published } from "../../chain/registry-index/types.ts";
 import type { Random } from "../../protocol/clock.ts";
 import type { Reputation, Standing } from "./reputation.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
+import type { MemberSlots } from "./ring/member-slots.ts";
 import type { RoutingState } from "./state.ts";
 
 /** Strategies by their configured name. */
@@ -93,6 +94,10 @@ export interface LiveStatistics {
   reported(provider: Address, modelId: string): ReportedStatistics | undefined;
   /** Changes whenever the selected statistic of a model changes at any provider; absent: rankings are checked weight by weight. */
   weightEpoch?(modelId: string, statistic: WeightStatistic): number;
+  /**
+   * The selected statistic of a model as `reported` has it, by slots of a ring; for use at once. Absent: each provider is asked for.
+   */
+  slotWeights?(modelId: string, statistic: WeightStatistic, slots: MemberSlots): SlotWeights;
   /** Round trip to the provider's region, ms; 0 when unknown. */
   roundTripMs(provider: Address): number;
   /** Whether the gateway refuses to call the provider's endpoint (a private address, a broken URL). Absent: none is refused. */
@@ -101,6 +106,14 @@ export interface LiveStatistics {
 
 /** Which statistic of a provider's status weighs it. */
 export type WeightStatistic = "max-input-tps" | "last-mean-input-tps";
+
+/** Weights of one model's providers by their slots. */
+export interface SlotWeights {
+  /** Input tokens per second; undefined when nothing fresh is known. */
+  weightOf(slot: number): number | undefined;
+  /** The engine that a provider with a weight shares; undefined: it is alone. */
+  clusterOf(slot: number): string | undefined;
+}
 
 export interface MeasuredStatistics {
   /** Decayed mean time to first token, ms. */

@@ -38,14 +38,26 @@ export class KeyHasher {
 
   /** Uniform number in (0, 1) of the fields so far and this last one. */
   unit(last: string): number {
+    this.#prepare(last.length);
+    return this.#hash.unit(scratch.view, writeField(this.#prefixLength, last));
+  }
+
+  /** The same of each of some last ones. Their lengths are read first, so that the processor fetches several texts at once. */
+  units(lasts: readonly string[]): number[] {
+    let longest = 0;
+    for (const last of lasts) longest = Math.max(longest, last.length);
+    this.#prepare(longest);
+    return lasts.map((last) => this.#hash.unit(scratch.view, writeField(this.#prefixLength, last)));
+  }
+
+  /** Writes the fields so far where they are not, with room behind them for a last one. @param length In UTF-16 code units. */
+  #prepare(length: number): void {
     if (scratch.owner !== this) this.#writePrefix();
     // UTF-8 takes at most 3 bytes per UTF-16 code unit.
-    const room = this.#prefixLength + lengthBytes + 3 * last.length;
-    if (room > scratch.bytes.length) {
-      makeRoom(room);
-      this.#writePrefix();
-    }
-    return this.#hash.unit(scratch.view, writeField(this.#prefixLength, last));
+    const room = this.#prefixLength + lengthBytes + 3 * length;
+    if (room <= scratch.bytes.length) return;
+    makeRoom(room);
+    this.#writePrefix();
   }
 
   /** Top 32 bits of the hash of the fields so far: a place on a ring. */

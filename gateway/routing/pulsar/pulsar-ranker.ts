@@ -2,6 +2,7 @@ import type { Address } from "viem";
 import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing, RingWalk } from "../ring/hash-ring.ts";
 import type { PolicyInput, WeightStatistic } from "../types.ts";
+import { type Best, BestList, nothing } from "./best-list.ts";
 import { RankingCache } from "./ranking-cache.ts";
 import { rendezvousScore } from "./rendezvous.ts";
 import {
@@ -150,46 +151,6 @@ function modelsOf(input: PolicyInput): (provider: Address) => readonly string[] 
 /** Slots of a cluster; of a provider that is alone, as most are, its slot itself. */
 type Members = number | readonly number[];
 
-/** The best clusters of a key, best first. Side by side, because thousands of rankings are kept: two lists and no objects. */
-interface Best<P> {
-  readonly places: readonly P[];
-  readonly scores: readonly number[];
-}
-
-const nothing: Best<never> = { places: [], scores: [] };
-
-/**
- * Keeps the best of those it is offered, greater scores first, ties by id. In order while they come: of a thousand only a few dozen ever
- * enter a list of sixteen, which costs less than to sort them all.
- */
-class BestList<P> implements Best<P> {
-  readonly places: P[] = [];
-  readonly scores: number[] = [];
-  readonly #ids: string[] = [];
-  readonly #limit: number;
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  offer(id: string, score: number, place: P): void {
-    const { places, scores } = this;
-    const ids = this.#ids;
-    let at = scores.length;
-    while (at > 0 && (score > (scores[at - 1] as number) || (score === scores[at - 1] && id < (ids[at - 1] as string))))
-      at -= 1;
-    if (at >= this.#limit) return;
-    for (let to = Math.min(scores.length, this.#limit - 1); to > at; to -= 1) {
-      places[to] = places[to - 1] as P;
-      scores[to] = scores[to - 1] as number;
-      ids[to] = ids[to - 1] as string;
-    }
-    places[at] = place;
-    scores[at] = score;
-    ids[at] = id;
-  }
-}
-
 /** The best clusters of a table for a key, by their index in the table. */
 function bestOf(clusters: readonly Cluster[], hasher: KeyHasher, count: number): Best<number> {
   const best = new BestList<number>(count);
@@ -312,8 +273,11 @@ class NeighbourRanking implements PulsarRanking {
     if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
     const best = new BestList<Members>(neighbours);
     if (weighted.every(isAlone)) {
-      for (const { provider, weight, slot } of weighted)
-        best.offer(provider, rendezvousScore(weight, hasher.unit(provider)), slot);
+      const units = hasher.units(weighted.map(({ provider }) => provider));
+      for (let index = 0; index < weighted.length; index += 1) {
+        const { provider, weight, slot } = weighted[index] as MemberWeight;
+        best.offer(provider, rendezvousScore(weight, units[index] as number), slot);
+      }
     } else {
       for (const { id, weight, members } of clustersOf(weighted, this.#statistic))
         best.offer(id, rendezvousScore(weight, hasher.unit(id)), members);
@@ -354,6 +318,17 @@ class NeighbourRanking implements PulsarRanking {
   #weightsOf(slots: readonly number[]): (MemberWeight | undefined)[] {
     const { statistics, request } = this.#input;
     const { modelId } = request;
+    const bySlot =
+      modelId === undefined ? undefined : statistics.slotWeights?.(modelId, this.#statistic, this.#ring.slots);
+    if (bySlot !== undefined) {
+      const weights = slots.map((slot) => bySlot.weightOf(slot));
+      return slots.map((slot, index) => {
+        const weight = weights[index];
+        if (weight === undefined) return undefined;
+        const provider = this.#ring.addressOf(slot);
+        return { slot, provider, weight, clusterId: bySlot.clusterOf(slot) ?? provider };
+      });
+    }
     const providers = slots.map((slot) => this.#ring.addressOf(slot));
     if (modelId === undefined) {
       const models = modelsOf(this.#input);

@@ -18,13 +18,14 @@ export interface RingChange {
  * versions share the rest.
  */
 export class HashRing {
-  readonly #slots: MemberSlots;
+  /** Numbers of the members, in every version of the ring the same. */
+  readonly slots: MemberSlots;
   readonly #points: PointList;
   /** Number of distinct members, at least 1. */
   readonly size: number;
 
   private constructor(slots: MemberSlots, points: PointList, size: number) {
-    this.#slots = slots;
+    this.slots = slots;
     this.#points = points;
     this.size = size;
   }
@@ -45,7 +46,7 @@ export class HashRing {
 
   /** Whether an address is a member. */
   has(address: Address): boolean {
-    return this.#points.has(pointsOf(address, this.#slots)[0] as number);
+    return this.#points.has(pointsOf(address, this.slots)[0] as number);
   }
 
   /**
@@ -53,12 +54,12 @@ export class HashRing {
    * @param position Unsigned 32-bit number.
    */
   walk(position: number): RingWalk {
-    return new RingWalk(this.#slots, this.#points.cursor(position * slotSpan), this.size);
+    return new RingWalk(this.slots, this.#points.cursor(position * slotSpan), this.size);
   }
 
   /** The member of a slot that a walk gave. */
   addressOf(slot: number): Address {
-    return this.#slots.addressOf(slot);
+    return this.slots.addressOf(slot);
   }
 
   /** Slots of all members, in no order. */
@@ -81,7 +82,7 @@ export class HashRing {
     let before = Math.floor((points.at(-1) as number) / slotSpan) - 2 ** 32;
     for (const point of points) {
       const position = Math.floor(point / slotSpan);
-      const address = this.#slots.addressOf(slotOf(point));
+      const address = this.slots.addressOf(slotOf(point));
       shares.set(address, (shares.get(address) ?? 0) + (position - before) / 2 ** 32);
       before = position;
     }

@@ -32,6 +32,11 @@ export class MemberSlots {
     return slot;
   }
 
+  /** The number of an address; undefined when it has none. */
+  find(address: Address): number | undefined {
+    return this.#slots.get(address);
+  }
+
   /** The address of a number that `slotOf` gave. */
   addressOf(slot: number): Address {
     const address = this.#addresses[slot];

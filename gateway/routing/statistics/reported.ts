@@ -1,6 +1,8 @@
 import type { Address } from "viem";
 import type { ModelStatus, ProviderStatus } from "../../../protocol/status.ts";
-import type { ReportedStatistics, WeightStatistic } from "../types.ts";
+import type { MemberSlots } from "../ring/member-slots.ts";
+import type { ReportedStatistics, SlotWeights, WeightStatistic } from "../types.ts";
+import { SlotWeightTable } from "./slot-weights.ts";
 
 /** What a provider reported of one model, with the model generation it belongs to. */
 export interface ReportedModel extends ReportedStatistics {
@@ -20,7 +22,11 @@ interface ModelReports {
   /** Number of the last change; numbers are never used twice. */
   maxChange: number;
   meanChange: number;
+  /** The same reports by slot, once a decision has asked for them so. */
+  bySlot: SlotWeightTable | undefined;
 }
+
+const noWeights: SlotWeights = { weightOf: () => undefined, clusterOf: () => undefined };
 
 /**
  * The newest status of each provider, dropped when it is older than the stale age. Counts, per model and statistic, the changes that
@@ -77,6 +83,14 @@ export class ReportedTable {
     return statistic === "max-input-tps" ? reports.maxChange : reports.meanChange;
   }
 
+  /** The selected statistic of a model by slots of a ring, the same that `get` says of their providers. For use at once. */
+  slotWeights(modelId: string, statistic: WeightStatistic, slots: MemberSlots, nowMs: number): SlotWeights {
+    const reports = this.#models.get(modelId);
+    if (reports === undefined) return noWeights;
+    if (reports.bySlot?.slots !== slots) reports.bySlot = new SlotWeightTable(slots, reports.byProvider);
+    return reports.bySlot.read(statistic, nowMs, this.#staleAfterMs);
+  }
+
   /** Fresh reports: provider, model and what was reported. */
   *fresh(nowMs: number): IterableIterator<readonly [Address, string, ReportedModel]> {
     this.#expire(nowMs);
@@ -95,12 +109,13 @@ export class ReportedTable {
   #set(provider: Address, modelId: string, report: ReportedModel | undefined): void {
     let reports = this.#models.get(modelId);
     if (reports === undefined) {
-      reports = { byProvider: new Map(), maxChange: 0, meanChange: 0 };
+      reports = { byProvider: new Map(), maxChange: 0, meanChange: 0, bySlot: undefined };
       this.#models.set(modelId, reports);
     }
     const before = reports.byProvider.get(provider);
     if (report === undefined) reports.byProvider.delete(provider);
     else reports.byProvider.set(provider, report);
+    reports.bySlot?.put(provider, report);
     // A provider may name any model: one that nobody reports must not be remembered.
     if (reports.byProvider.size === 0) this.#models.delete(modelId);
     this.#changes += 1;

@@ -2,7 +2,8 @@ import type { Address } from "viem";
 import type { RegistrySnapshot } from "../../../chain/registry-index/types.ts";
 import type { Clock } from "../../../protocol/clock.ts";
 import type { ProviderStatus } from "../../../protocol/status.ts";
-import type { LiveStatistics, MeasuredStatistics, ReportedStatistics, WeightStatistic } from "../types.ts";
+import type { MemberSlots } from "../ring/member-slots.ts";
+import type { LiveStatistics, MeasuredStatistics, ReportedStatistics, SlotWeights, WeightStatistic } from "../types.ts";
 import { DecayedMean } from "./decayed.ts";
 import { Loads, type LoadTicket } from "./loads.ts";
 import { Draining } from "./draining.ts";
@@ -196,6 +197,10 @@ export class RoutingStatistics implements LiveStatistics {
 
   weightEpoch(modelId: string, statistic: WeightStatistic): number {
     return this.#reported.epoch(modelId, statistic, this.#clock.monotonic());
+  }
+
+  slotWeights(modelId: string, statistic: WeightStatistic, slots: MemberSlots): SlotWeights {
+    return this.#reported.slotWeights(modelId, statistic, slots, this.#clock.monotonic());
   }
 
   roundTripMs(provider: Address): number {

@@ -1,3 +1,4 @@
+import type { ProviderStatus } from "../../../../protocol/status.ts";
 import type { MeasuredStatistics, ReportedStatistics } from "../../../../gateway/routing/types.ts";
 import { addressOf, type ProviderSketch } from "./registry.ts";
 
@@ -32,5 +33,22 @@ export function measuredOf(change: Partial<MeasuredStatistics>): MeasuredStatist
     recentFailures: 0,
     faults: 0,
     ...change,
+  };
+}
+
+/** A provider's status in which each model says no more than is given. */
+export function statusWith(
+  models: readonly ({ readonly model: string } & Partial<ReportedStatistics>)[],
+): ProviderStatus {
+  return {
+    provider: addressOf(1),
+    issuedAt: 1,
+    draining: false,
+    maxConcurrentJobs: 0,
+    running: 0,
+    models: models.map(({ model, ...said }) => {
+      const known = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
+      return { running: 0, ...known, model, generation: "g" };
+    }),
   };
 }
