@@ -47,6 +47,20 @@ describe("the collateral that comes back while another job goes on", () => {
     expect(await exposure(market, jobs[0])).to.equal(4n * PAYMENT);
   });
 
+  it("is each provider's own after a batch of expiries of several, and so are the slots", async () => {
+    const { market, client, jobs } = await loadFixture(severalJobs);
+    const other = await market.provider();
+    const beside = await market.post(client, other, { maxPayment: PAYMENT });
+    const open = await market.post(client, other, { maxPayment: 2n * PAYMENT, duration: 20 * DURATION });
+    await time.increase(DURATION);
+    const batch = market.escrow.expireJobs([jobs[0].jobId, beside.jobId, jobs[1].jobId]);
+    await expect(batch).not.to.emit(market.escrow, "SlotsMissing");
+    for (const [job, held] of [[jobs[0], 4n * PAYMENT] as const, [open, 2n * PAYMENT] as const]) {
+      expect(await exposure(market, job)).to.equal(held);
+      expect(await market.openJobs(job.provider)).to.equal(1n);
+    }
+  });
+
   it("is the job's own after a cancel and after a slash", async () => {
     const { market, provider, client, jobs } = await loadFixture(severalJobs);
     await time.increase(await market.escrow.ackWindow());
