@@ -17,6 +17,7 @@ import { Settlement } from "./jobs/settlement.ts";
 import { GatewayMetrics } from "./ops/metrics.ts";
 import { OperatorReport } from "./ops/operator-report.ts";
 import { PolicyHolder } from "./routing/policy-file.ts";
+import { OfferedStatuses } from "./routing/offered-status.ts";
 import { statisticsGauges } from "./routing/statistics/metrics.ts";
 import { StatusFollower } from "./routing/status-follower.ts";
 import { ProviderConnections } from "./upstream/connections.ts";
@@ -37,6 +38,7 @@ export interface GatewayServices {
   readonly settlement: Settlement;
   readonly service: JobService;
   readonly pruner: JournalPruner;
+  readonly statuses: OfferedStatuses;
   readonly follower: StatusFollower;
   readonly report: OperatorReport;
   readonly metrics: GatewayMetrics;
@@ -113,13 +115,15 @@ export function buildServices(parts: GatewayParts, journal: Journal, life: Gatew
     onPruned: (rows) => logger.info({ rows }, "old rows were taken out of the journal"),
     onError: (error) => report.fault("journal", error),
   });
+  const statuses = new OfferedStatuses(statistics);
   // For every strategy: that a provider shuts down matters to all of them.
   const follower = new StatusFollower({
     transport: new GuardedStatusTransport({ connections, allowPrivate: settings.allowPrivateEndpoints }),
-    sink: statistics,
+    sink: statuses,
     clock,
     random,
     domain,
+    onRefused: (_provider, fault) => metrics.statusRefused(fault),
   });
   const metrics = new GatewayMetrics({
     waiting: () => lines.sizes(),
@@ -144,6 +148,7 @@ export function buildServices(parts: GatewayParts, journal: Journal, life: Gatew
     settlement,
     service,
     pruner,
+    statuses,
     follower,
     report,
     metrics,

@@ -2,19 +2,21 @@ import type { Published, RegistryDelta } from "../chain/registry-index/types.ts"
 import type { CapacityLines } from "./capacity/capacity-lines.ts";
 import type { GatewayStatistics } from "./jobs/gateway-statistics.ts";
 import { anyModelLine, type Grant } from "./jobs/selection.ts";
+import type { OfferedStatuses } from "./routing/offered-status.ts";
 import type { RoutingState } from "./routing/state.ts";
 import type { StatusFollower } from "./routing/status-follower.ts";
 
 /** What follows the registry's snapshots. */
 export interface SnapshotReaders {
   readonly statistics: GatewayStatistics;
+  readonly statuses: OfferedStatuses;
   readonly follower: StatusFollower;
   readonly lines: CapacityLines<Grant>;
 }
 
 /** A new snapshot: what was posted is in it, and what came free goes to the heads of the lines. */
 export function takeSnapshot(
-  { statistics, follower, lines }: SnapshotReaders,
+  { statistics, statuses, follower, lines }: SnapshotReaders,
   published: Published<RoutingState>,
   delta: RegistryDelta,
 ): void {
@@ -22,6 +24,7 @@ export function takeSnapshot(
   for (const address of delta.providers)
     statistics.endpointMayHaveChanged(address, snapshot.provider(address)?.endpoint);
   statistics.indexed(snapshot);
+  statuses.indexed(snapshot);
   follower.sync(delta.providers, (address) => {
     const provider = snapshot.provider(address);
     return provider?.active === true ? provider : undefined;

@@ -7,7 +7,9 @@ import type { JanitorStep } from "../jobs/next-step.ts";
 import { decisionLabels } from "../routing/decision-record.ts";
 import type { GaugeDefinition } from "../routing/statistics/metrics.ts";
 import type { Selection } from "../routing/types.ts";
+import type { StatusFault } from "../routing/status-message.ts";
 import { ModelLabels } from "./model-labels.ts";
+import { registerGauges } from "./prometheus-gauges.ts";
 
 /** What gauges read when the metrics page is asked for. */
 export interface MetricsSource {
@@ -57,6 +59,7 @@ export class GatewayMetrics {
   readonly #receipts: Counter<"outcome">;
   readonly #disagreements: Counter<"kind">;
   readonly #janitor: Counter<"step">;
+  readonly #statusesRefused: Counter<"fault">;
   readonly #faults: Counter<"where">;
 
   constructor(source: MetricsSource) {
@@ -119,6 +122,11 @@ export class GatewayMetrics {
       "kind",
     ]);
     this.#janitor = counter("t4t_gateway_janitor_steps_total", "Steps taken for jobs that were given up.", ["step"]);
+    this.#statusesRefused = counter(
+      "t4t_gateway_statuses_refused_total",
+      "Providers' statuses that were not believed, by fault.",
+      ["fault"],
+    );
     this.#faults = counter("t4t_gateway_faults_total", "Faults of the gateway itself, by place.", ["where"]);
     this.#gauges(source);
   }
@@ -184,6 +192,10 @@ export class GatewayMetrics {
     this.#janitor.inc({ step });
   }
 
+  statusRefused(fault: StatusFault): void {
+    this.#statusesRefused.inc({ fault });
+  }
+
   fault(where: string): void {
     this.#faults.inc({ where });
   }
@@ -242,22 +254,8 @@ export class GatewayMetrics {
       () => source.index()?.reorganisations,
     );
     gauge("t4t_index_drift", "Providers that the audit found different since the start.", () => source.index()?.drift);
-    for (const definition of source.statistics) addDefinition(this.registry, definition);
+    registerGauges(this.registry, source.statistics);
   }
-}
-
-function addDefinition(registry: Registry, definition: GaugeDefinition): void {
-  const gauge = new Gauge({
-    name: definition.name,
-    help: definition.help,
-    labelNames: [...definition.labelNames],
-    registers: [],
-    collect() {
-      this.reset();
-      for (const { labels, value } of definition.samples()) this.set({ ...labels }, value);
-    },
-  });
-  registry.registerMetric(gauge);
 }
 
 function numberOf(value: bigint | undefined): number | undefined {
