@@ -21,7 +21,10 @@ export interface StatusFollowerOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly domain: MessageDomain;
-  /** Connections open at a time; the rest wait for their turn. Default 256. */
+  /**
+   * Connections open at a time; the rest wait for their turn, and nothing is known of them meanwhile but what outlives their status.
+   * Default 1,024.
+   */
   readonly maxConnections?: number;
   /** Age after which a connection gives its place to one that waits. Default 300,000. */
   readonly turnMs?: number;
@@ -32,6 +35,8 @@ export interface StatusFollowerOptions {
   readonly maxReconnectMs?: number;
   /** Least time between two checked statuses of one provider: what comes faster is dropped, the newest kept. Default 250. */
   readonly leastIntervalMs?: number;
+  /** Statuses checked a second, of all providers together: the more connections, the longer the least time. Default 400. */
+  readonly maxChecksPerSecond?: number;
   /** Bytes a second that a provider may send, beside one frame; more ends the connection. Default 65,536. */
   readonly maxBytesPerSecond?: number;
   /** Called with every refused status, for a metric. */
@@ -73,12 +78,13 @@ export class StatusFollower {
 
   constructor(options: StatusFollowerOptions) {
     this.#options = {
-      maxConnections: 256,
+      maxConnections: 1024,
       turnMs: 300_000,
       silenceMs: 30_000,
       reconnectMs: 1000,
       maxReconnectMs: 60_000,
       leastIntervalMs: statusPaceMs,
+      maxChecksPerSecond: 400,
       maxBytesPerSecond: 65_536,
       ...options,
     };
@@ -157,6 +163,8 @@ export class StatusFollower {
     try {
       await readStatusStream({
         ...this.#options,
+        leastIntervalMs: () =>
+          Math.max(this.#options.leastIntervalMs, (1000 * this.#open) / this.#options.maxChecksPerSecond),
         provider: () => followed.provider,
         newestIssuedAt: () => followed.newestIssuedAt,
         signal: abort.signal,

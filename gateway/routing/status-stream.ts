@@ -38,7 +38,8 @@ export interface StatusStreamOptions {
   readonly clock: Clock;
   readonly domain: MessageDomain;
   readonly silenceMs: number;
-  readonly leastIntervalMs: number;
+  /** Asked after each check. */
+  leastIntervalMs(): number;
   readonly maxBytesPerSecond: number;
   /** The record as it is now: an operator that rotates is believed from the next status on. */
   provider(): Pick<ProviderRecord, "address" | "operator" | "endpoint">;
@@ -124,7 +125,7 @@ class NewestFirstChecker {
       if (!(error instanceof StatusRejectedError)) throw error;
       options.onRefused(error.fault);
     }
-    this.#cancelRest = options.clock.after(options.leastIntervalMs, () => {
+    this.#cancelRest = options.clock.after(options.leastIntervalMs(), () => {
       this.#resting = false;
       this.#check();
     });

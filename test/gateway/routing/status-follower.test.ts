@@ -198,6 +198,22 @@ describe("the status follower", () => {
     follower.close();
   });
 
+  it("checks no more statuses a second of many providers than of a few, as each costs the processor a signature", async () => {
+    const { clock, pipes, reports, follower } = setup({ maxChecksPerSecond: 2 });
+    follower.follow(provider);
+    follower.follow({ ...provider, address: addressOf(2) });
+    await until(() => pipes.length === 2);
+    pipes[0]?.send(await signedStatus({ issuedAt: clock.now() }));
+    await until(() => reports.length === 1);
+    pipes[0]?.send(await signedStatus({ issuedAt: clock.now() + 1 }));
+    await turns();
+    clock.advance(999);
+    expect(reports).to.have.length(1);
+    clock.advance(1);
+    expect(reports).to.have.length(2);
+    follower.close();
+  });
+
   it("ends a connection that floods or sends an endless frame", async () => {
     const { pipes, follower } = setup({ maxBytesPerSecond: 1000 });
     follower.follow(provider);
