@@ -500,10 +500,11 @@ export class ProviderNode {
     await promise.finally(stop);
   }
 
+  /** One part of the end. Its failure is told and ends nothing else: the answers that run are still to be delivered and claimed. */
   async #within(limitMs: number, task: () => Promise<void>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancel = this.#parts.clock.after(limitMs, resolve);
-    await Promise.race([task(), promise]);
+    await Promise.race([task().catch((error: unknown) => this.#log.fault("drain", error)), promise]);
     cancel();
   }
 
