@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { anyModel } from "../openai/completion-request.ts";
 import { createPolicy } from "./create-policy.ts";
 import { type PolicyConfig, policyConfigSchema, type ResolvedPolicyConfig } from "./policy-config.ts";
 import type { Policy } from "./types.ts";
@@ -13,7 +14,7 @@ const label = z
 const fileSchema = z.strictObject({
   /** For every request that nothing below says otherwise of. */
   default: policyConfigSchema,
-  /** By exact model id. */
+  /** By exact model id; `auto`, by which a client names no model, is that of requests without one. */
   models: z.record(z.string().min(1).max(256), policyConfigSchema).default({}),
   /** What a request may ask for by header, by label. */
   requests: z.record(label, policyConfigSchema).default({}),
@@ -70,7 +71,7 @@ export class RoutingPolicies {
       if (policy === undefined) throw new PolicyNotAllowedError(this.allowed);
       return policy;
     }
-    return (modelId === undefined ? undefined : this.#models.get(modelId)) ?? this.#default;
+    return this.#models.get(modelId ?? anyModel) ?? this.#default;
   }
 
   /** Labels that a request may ask for, sorted. */

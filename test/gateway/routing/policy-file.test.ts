@@ -26,6 +26,14 @@ describe("the policy file", () => {
     expect(policies.policyFor("org/modèle", "Affinity ").name).to.equal("consistent_hash");
   });
 
+  it("goes by the policy of 'auto' for a request that names no model: written there, it would else never be used, without a word", () => {
+    const policies = readPolicyFile(
+      file({ default: { name: "cheapest" }, models: { auto: { name: "least_inflight" } } }),
+    );
+    expect(policies.policyFor(undefined).name).to.equal("least_inflight");
+    expect(policies.policyFor("other").name).to.equal("cheapest");
+  });
+
   it("refuses a request's policy that is not on the list, even a valid name", () => {
     const policies = readPolicyFile(text);
     expect(() => policies.policyFor(undefined, "manual")).to.throw(PolicyNotAllowedError, "affinity, pulsar");
