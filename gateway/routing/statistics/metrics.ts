@@ -84,6 +84,12 @@ export function statisticsGauges(
       labelNames: ["provider"],
       samples: () => inFlightSamples(statistics),
     },
+    {
+      name: "t4t_provider_round_trip_seconds",
+      help: "Round trip to the provider, by TCP handshakes.",
+      labelNames: ["provider"],
+      samples: () => roundTripSamples(statistics),
+    },
   ].map(bounded);
   gauges.push({
     name: "t4t_provider_series_omitted",
@@ -127,4 +133,8 @@ function* measuredSamples(statistics: RoutingStatistics, field: keyof MeasuredSt
 
 function* inFlightSamples(statistics: RoutingStatistics) {
   for (const [provider, value] of statistics.loads()) yield { labels: { provider }, value };
+}
+
+function* roundTripSamples(statistics: RoutingStatistics) {
+  for (const [provider, ms] of statistics.roundTrips()) yield { labels: { provider }, value: ms * 0.001 };
 }

@@ -127,9 +127,10 @@ export class RoutingStatistics implements LiveStatistics {
     this.#draining.add(provider);
   }
 
-  /** Forgets the status of a provider that is not followed any more. */
+  /** Forgets the status of a provider that is not followed any more, and the way to it. */
   forgetReport(provider: Address): void {
     this.#reported.delete(provider);
+    this.#roundTrips.delete(provider);
   }
 
   /** Takes a fault that an earlier process of this gateway saw, for the provider's reputation. @param agoMs Its age. */
@@ -227,6 +228,11 @@ export class RoutingStatistics implements LiveStatistics {
     for (const [provider, models] of this.#outcomes) {
       for (const [modelId, outcomes] of models) yield [provider, modelId, outcomes.read(nowMs)];
     }
+  }
+
+  /** Measured round trips to the providers that are followed, ms, for metrics and pages. */
+  *roundTrips(): IterableIterator<readonly [Address, number]> {
+    for (const provider of this.#roundTrips.keys()) yield [provider, this.roundTripMs(provider)];
   }
 
   /** Providers with open streams, for metrics and pages. */

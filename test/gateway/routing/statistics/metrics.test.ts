@@ -51,6 +51,17 @@ describe("metrics of the statistics", () => {
     expect(await series(max)).to.deep.equal([]);
   });
 
+  it("show the round trip of a provider as long as it is followed", async () => {
+    const { statistics, series } = setup();
+    const name = "t4t_provider_round_trip_seconds";
+    expect(await series(name)).to.deep.equal([]);
+    statistics.recordRoundTrip(provider, 250);
+    expect(await series(name)).to.deep.equal([`${name}{provider="${provider}"} 0.25`]);
+    statistics.forgetReport(provider);
+    expect(await series(name)).to.deep.equal([]);
+    expect(statistics.roundTripMs(provider), "an endpoint elsewhere is measured anew").to.equal(0);
+  });
+
   it("bound the number of series and say how many are missing", async () => {
     const { report, series } = setup(2);
     for (let index = 1; index <= 5; index += 1) {
