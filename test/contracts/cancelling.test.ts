@@ -67,6 +67,8 @@ describe("a job's payment", () => {
     }
     await market.escrow.connect(provider.operator).declineJob(job.jobId);
     expect(await market.locked(client)).to.equal(held);
+    // An ended job tells what it was worth.
+    expect((await market.escrow.jobOf(job.jobId)).maxPayment).to.equal(maxPayment);
   });
 });
 
