@@ -29,6 +29,8 @@ export interface Intent {
   raw: Hex | undefined;
   /** Monotonic ms of the newest sending. */
   sentAt: number;
+  /** The newest block when its fees were raised last, or were tried to be. */
+  raisedAt: bigint | undefined;
   /** Polls in a row in which the nonce was used but none of the hashes had a receipt. */
   misses: number;
   /** Monotonic ms of the first of these polls. */
@@ -72,6 +74,7 @@ export function newIntent(values: {
     fees: undefined,
     raw: undefined,
     sentAt: 0,
+    raisedAt: undefined,
     misses: 0,
     missedSince: 0,
     unexplained: 0,

@@ -223,8 +223,11 @@ export class Watcher {
     // Between the look for receipts and now it may have been mined: its receipt comes with the next look.
     const [latest] = await this.#chain.counts();
     if (latest > lowest.nonce) return;
-    // At the cap it is sent as it is: the pool may have dropped it.
-    await this.#signer.raiseFees(lowest);
+    // While the chain makes no blocks no fee helps, and each raise is paid when it goes on. As it is, as at the cap, it is sent in case
+    // the pool has dropped it.
+    const head = await this.#chain.head();
+    if (head !== lowest.raisedAt || lowest.raw === undefined) await this.#signer.raiseFees(lowest);
+    lowest.raisedAt = head;
     await this.#sending.sendUntilDecided(lowest, this.#clock.monotonic() + this.#stuckAfterMs);
     lowest.sentAt = this.#clock.monotonic();
   }

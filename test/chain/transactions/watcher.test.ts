@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { numberToHex } from "viem";
 import { QueueClosedError } from "../../../chain/transactions/pace.ts";
 import { startAnvil, startHardhatChain } from "../../support/chain.ts";
 import { until } from "../../support/until.ts";
@@ -45,8 +46,29 @@ describe("a transaction that was sent", function () {
   describe("on an anvil chain that mines nothing by itself", () => {
     const place = queuePlace(async () => await startAnvil({ extra: ["--no-mining"] }));
 
+    /** The chain seems to make blocks, none of which takes our transactions. */
+    function passOver(): void {
+      let head = 1000;
+      place.proxy.setFault(({ method }) => {
+        if (method !== "eth_blockNumber") return undefined;
+        head += 1;
+        return { kind: "result", result: numberToHex(head) };
+      });
+    }
+
+    it("raises the fee of a stuck transaction once while the chain makes no blocks, as it would pay for all of a long outage", async () => {
+      place.proxy.reset();
+      const { queue, events } = await place.open(6, { rpcUrl: place.proxy.url, stuckAfterMs: 20 });
+      const sent = submitMany(queue, 1);
+      await until("it is sent again and again", () => place.proxy.count("eth_sendRawTransaction") >= 6);
+      expect(events.filter(({ type }) => type === "bumped")).to.have.length(1);
+      await place.chain.rpc("evm_mine");
+      expect((await Promise.all(sent))[0]?.status).to.equal("success");
+    });
+
     it("sends a stuck transaction again on the same nonce at a higher fee, and only that one is mined", async () => {
-      const { queue, events, address } = await place.open(1, { stuckAfterMs: 150 });
+      const { queue, events, address } = await place.open(1, { rpcUrl: place.proxy.url, stuckAfterMs: 150 });
+      passOver();
       const before = await place.nonceOf(address);
       const sent = submitMany(queue, 2);
       await until("the lowest nonce is bumped", () => events.filter(({ type }) => type === "bumped").length >= 2);
@@ -77,7 +99,9 @@ describe("a transaction that was sent", function () {
     });
 
     it("stops raising at the cap, says so, and is still mined", async () => {
-      const { queue, events } = await place.open(2, { stuckAfterMs: 100, feeCap: 3_500_000_000n });
+      const options = { rpcUrl: place.proxy.url, stuckAfterMs: 100, feeCap: 3_500_000_000n };
+      const { queue, events } = await place.open(2, options);
+      passOver();
       const sent = submitMany(queue, 1);
       await until("the cap is reached", () => events.some(({ type }) => type === "fee_cap_reached"));
       await place.chain.rpc("evm_mine");
