@@ -1,7 +1,7 @@
 import type { Address } from "viem";
 import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing, RingWalk } from "../ring/hash-ring.ts";
-import type { PolicyInput, WeightStatistic } from "../types.ts";
+import type { Candidate, PolicyInput, WeightStatistic } from "../types.ts";
 import { type Best, BestList, nothing } from "./best-list.ts";
 import { RankingCache } from "./ranking-cache.ts";
 import { rendezvousScore } from "./rendezvous.ts";
@@ -36,6 +36,10 @@ export const scoredWhole = 1024;
 const neighbours = enoughWeighted;
 /** Neighbours looked at for one window before it is taken as it is: most may not report the statistic. */
 const mostLookedAt = 512;
+/** Windows of a key before the free candidates are asked for instead: where few of many fit, the walk to one of them would be long. */
+const mostWindows = 16;
+/** Free candidates that are then looked at; all of them where there are no more. */
+const mostSampled = 256;
 /** Best clusters kept of a ranking; more are worked out when all of these are of no use. */
 const kept = 24;
 
@@ -54,6 +58,11 @@ export interface PulsarRanking {
   readonly unweighted: readonly number[];
   /** Whether all weigh the same because too few have the selected statistic. */
   readonly isEqual: boolean;
+  /**
+   * Free candidates by their score, each on its own, when the ranking was left before its end because most of many members are of no
+   * use; empty when it has no more members. Absent: it never is.
+   */
+  beyond?(): readonly { readonly candidate: Candidate; readonly score: number }[];
 }
 
 interface KnownTable {
@@ -210,6 +219,8 @@ class NeighbourRanking implements PulsarRanking {
   /** Decided by the first window; undefined until then. */
   #isEqual: boolean | undefined;
   #ended = false;
+  #windows = 0;
+  #isCut = false;
 
   constructor(
     input: PolicyInput,
@@ -245,13 +256,34 @@ class NeighbourRanking implements PulsarRanking {
   }
 
   at(rank: number): RankedCluster | undefined {
-    while (rank >= this.#known.scores.length && !this.#ended) this.#nextWindow();
+    while (rank >= this.#known.scores.length && !this.#ended && !this.#isCut) {
+      this.#nextWindow();
+      this.#windows += 1;
+      this.#isCut = this.#windows >= mostWindows && !this.#ended;
+    }
     const members = this.#known.places[rank];
     if (members === undefined) return undefined;
     return {
       members: typeof members === "number" ? [members] : members,
       score: this.#known.scores[rank] as number,
     };
+  }
+
+  beyond(): readonly { readonly candidate: Candidate; readonly score: number }[] {
+    if (!this.#isCut) return [];
+    const { pool, statistics } = this.#input;
+    const hasher = this.#hasher();
+    const scored: { readonly candidate: Candidate; readonly score: number }[] = [];
+    for (const candidate of pool.sample(mostSampled)) {
+      const { provider, modelId } = candidate;
+      const own =
+        this.#isEqual === true
+          ? equalWeight(0, provider)
+          : weightOf(statistics.reported(provider, modelId), 0, provider, this.#statistic);
+      if (own === undefined) continue;
+      scored.push({ candidate, score: rendezvousScore(own.weight, hasher.unit(own.clusterId)) });
+    }
+    return scored.toSorted((a, b) => b.score - a.score || (a.candidate.provider < b.candidate.provider ? -1 : 1));
   }
 
   #nextWindow(): void {

@@ -1,3 +1,4 @@
+import type { Address } from "viem";
 import type { Candidate, Exclusion, PolicyInput } from "../types.ts";
 import type { PulsarRanking, RankedCluster } from "./pulsar-ranker.ts";
 
@@ -35,8 +36,10 @@ export class PulsarWalk {
   readonly #waiting: PulsarCandidate[] = [];
   /** Those that a gate left out. */
   readonly excluded: Exclusion[] = [];
+  readonly #given: Address[] = [];
   #rank = 0;
   #ended = false;
+  #wentBeyond = false;
 
   constructor(input: PolicyInput, ranking: PulsarRanking, gates: PulsarGates) {
     this.#input = input;
@@ -54,7 +57,20 @@ export class PulsarWalk {
       else this.#openAlone(alone);
       taken.push(...this.#waiting.splice(0, count - taken.length));
     }
+    if (taken.length < count && !this.#wentBeyond) {
+      this.#openBeyond();
+      taken.push(...this.#waiting.splice(0, count - taken.length));
+    }
     return taken;
+  }
+
+  /** Of a ranking that was left before its end: makes the free candidates wait that it has not given. */
+  #openBeyond(): void {
+    this.#wentBeyond = true;
+    const given = new Set(this.#given);
+    for (const found of this.#ranking.beyond?.() ?? []) {
+      if (!given.has(found.candidate.provider)) this.#admit(found.candidate, found);
+    }
   }
 
   /** The next `count` clusters of the ranking, whether somebody is free there or not. */
@@ -92,7 +108,8 @@ export class PulsarWalk {
     }
   }
 
-  #admit(candidate: Candidate, { score }: RankedCluster): void {
+  #admit(candidate: Candidate, { score }: Pick<RankedCluster, "score">): void {
+    this.#given.push(candidate.provider);
     if (hasRoom(this.#input, candidate, this.#gates)) this.#waiting.push({ candidate, score, rank: this.#rank });
     else this.excluded.push({ provider: candidate.provider, reason: "kv_full" });
   }

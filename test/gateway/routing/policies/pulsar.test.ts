@@ -39,6 +39,36 @@ describe("pulsar", () => {
     }
   });
 
+  for (const name of ["pulsar", "pulsar_wait_and_widen"] as const) {
+    it(`${name} finds the few of many that hold a long prompt, each key the same one, without a look at all: one client could else stop the gateway`, () => {
+      const long = [7, 8, 9];
+      const chooser = new Chooser(
+        { name },
+        fleet(4000, (index) => ({ models: { [testModel]: { contextLength: long.includes(index) ? 200_000 : 8192 } } })),
+      );
+      let looks = 0;
+      const { statistics } = chooser;
+      statistics.reported = () => {
+        looks += 1;
+        return reportOf({ maxInputTps: 100, lastMeanInputTps: 100 });
+      };
+      const holders = long.map((index) => addressOf(index + 1));
+      const first = new Map<string, Address | undefined>();
+      for (let round = 0; round < 2; round += 1) {
+        for (const affinityKey of keys.slice(0, 30)) {
+          looks = 0;
+          const ranked = chooser.ranked({ affinityKey, inputTokens: 100_000 });
+          expect(looks, "reports looked at").to.be.lessThan(1000);
+          expect(holders).to.include.members(ranked);
+          expect(ranked.length, "none of them is named twice").to.equal(new Set(ranked).size);
+          if (round === 0) first.set(affinityKey, ranked[0]);
+          else expect(ranked[0], "a key moved without cause").to.equal(first.get(affinityKey));
+        }
+      }
+      expect(new Set(first.values()).size).to.equal(3);
+    });
+  }
+
   it("does not rank a provider without the selected statistic, and never falls back to the other", () => {
     for (const invalid of [undefined, 0, -5, Number.NaN, Number.POSITIVE_INFINITY]) {
       const chooser = pulsar([100, invalid]);
