@@ -91,6 +91,16 @@ describe("slashing", () => {
     }
   });
 
+  it("leaves a provider active that keeps exactly the minimum stake", async () => {
+    const { market, client } = await loadFixture(smallMarket);
+    const provider = await market.provider({ stake: MIN + PAYMENT });
+    const job = await market.post(client, provider, { maxPayment: PAYMENT });
+    await time.increase(DURATION);
+    await expect(slash(market, job, provider.operator)).not.to.emit(market.registry, "ProviderDeactivated");
+    const { active, stake } = await market.registry.providerOf(provider.address);
+    expect([active, stake]).to.deep.equal([true, MIN]);
+  });
+
   it("tells an index the slots and the cap as they are", async () => {
     const { market, client } = await loadFixture(smallMarket);
     const provider = await market.provider({ cap: 3n });

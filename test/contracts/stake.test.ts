@@ -104,6 +104,26 @@ describe("collateral of open jobs", () => {
     expect((await market.registry.providerOf(provider.address)).exposure).to.equal(0);
     await market.complete(job);
   });
+
+  it("can be as large as a payment can be, and leaves the other fields of the job as they are", async () => {
+    const { market } = await loadFixture(smallMarket);
+    const most = 2n ** 96n - 1n;
+    const provider = await market.provider();
+    await market.token.mint(provider.owner, most);
+    await market.registry.connect(provider.owner).addStake(most);
+    const payer = await market.client();
+    await market.token.mint(payer, most);
+    await market.escrow.connect(payer).deposit(most);
+    const job = await market.post(payer, provider, { maxPayment: most, unsignedLimit: most });
+    const view = await market.escrow.jobOf(job.jobId);
+    expect([view.maxPayment, view.unsignedLimit, view.provider]).to.deep.equal([most, most, provider.address]);
+    expect((await market.registry.providerOf(provider.address)).exposure).to.equal(most);
+    // All of it, and not a unit more.
+    await market.complete(job, { usage: { inputTokens: 2n ** 64n - 1n, outputTokens: 2n ** 64n - 1n } });
+    const paid = await market.free(provider.address);
+    expect(paid + (await market.free(payer))).to.equal(most + 100n * PAYMENT);
+    expect((await market.registry.providerOf(provider.address)).exposure).to.equal(0n);
+  });
 });
 
 describe("unbonding", () => {
