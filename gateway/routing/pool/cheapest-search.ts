@@ -2,6 +2,7 @@ import type { Random } from "../../../protocol/clock.ts";
 import { expectedCost } from "../expected-cost.ts";
 import type { Candidate, RoutingRequest } from "../types.ts";
 import { CostHeap } from "./cost-heap.ts";
+import { FittingRange } from "./fitting-range.ts";
 import type { Limits } from "./limits.ts";
 import { type Member, memberShape, memberSummary } from "./member.ts";
 import { RankDraw } from "./draw.ts";
@@ -18,6 +19,10 @@ interface Found {
 
 /** Nodes opened after enough were found, while more at the same cost are left: bounds the work when very many prices tie. */
 const mostTiedNodes = 64;
+/** Members of one price that are drawn for each wanted one before those that do not fit are left out by their summaries. */
+const drawsPerWanted = 2;
+/** Places of a fitting range that are drawn for one member that fits, at worst: one of a whole leaf. */
+const placesPerFit = 64;
 
 /**
  * The cheapest members for one request. A best-first search that opens only subtrees whose least prices could still win, and meets single
@@ -60,8 +65,8 @@ export class CheapestSearch {
     let tiedNodes = 0;
     for (let next = this.#open.pop(); next !== undefined; ) {
       const worst = this.#worst;
-      if (next.leastCost > worst) {
-        // What is left may still be of use: this one can have come to cost more since it was put aside.
+      if (next.leastCost > worst || next.leastCost === Number.POSITIVE_INFINITY) {
+        // What is left may still be of use: this one can have come to cost more, or to hold nothing unseen, since it was put aside.
         next = this.#open.pop();
         continue;
       }
@@ -132,13 +137,34 @@ export class CheapestSearch {
     this.#drawn.push(range);
     for (const open of this.#open.items) open.passRange(range);
     const ranks = new RankDraw(to - from, this.#count, this.#random);
+    const met = new Set<Member>();
+    const mostMet = this.#count * drawsPerWanted;
     let wanted = this.#count;
-    while (wanted > 0) {
-      const drawn = ranks.next(wanted);
-      if (drawn.length === 0) break;
-      for (const member of drawn.map((rank) => tree.at(from + rank) as Member)) if (this.#offer(member)) wanted -= 1;
+    while (wanted > 0 && met.size < mostMet) {
+      const drawn = ranks.next(Math.min(wanted, mostMet - met.size));
+      if (drawn.length === 0) return true;
+      for (const member of drawn.map((rank) => tree.at(from + rank) as Member)) {
+        met.add(member);
+        if (this.#offer(member)) wanted -= 1;
+      }
     }
+    if (wanted > 0) this.#drawFitting(range, met, wanted);
     return true;
+  }
+
+  /** Of those of one price that were not met yet, as many as are wanted, drawn uniformly from the leaves in which some may fit. */
+  #drawFitting(range: RankRange, met: ReadonlySet<Member>, count: number): void {
+    const fitting = new FittingRange(range, this.#limits.visit);
+    const places = new RankDraw(fitting.size, count * placesPerFit, this.#random);
+    let wanted = count;
+    while (wanted > 0) {
+      const drawn = places.next(wanted);
+      if (drawn.length === 0) return;
+      for (const place of drawn) {
+        const member = fitting.at(place);
+        if (member !== undefined && !met.has(member) && this.#offer(member)) wanted -= 1;
+      }
+    }
   }
 
   #offer(member: Member): boolean {
