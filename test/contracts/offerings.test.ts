@@ -168,6 +168,24 @@ describe("what a record says to a settlement", () => {
     }
   });
 
+  it("holds the greatest prices there are, each apart from the other and from its id", async () => {
+    const { market, provider, client } = await loadFixture(smallMarket);
+    const most = 2n ** 96n - 1n;
+    const prices = { maxInputPrice: most, maxOutputPrice: most };
+    for (const [input, output] of [[most, 1n] as const, [1n, most] as const, [most, most] as const]) {
+      await market.registry.connect(provider.operator).setOffering(MODEL, input, output, 1);
+      const id = await market.registry.currentOfferingId(provider.address, MODEL_KEY);
+      expect(await market.registry.offeringTerms(id)).to.deep.equal([provider.address, input, output]);
+      const { jobId } = await market.post(client, provider, prices);
+      const job = await market.escrow.jobOf(jobId);
+      expect([job.offeringId, job.inputPrice, job.outputPrice]).to.deep.equal([id, input, output]);
+      if (output === 1n) continue;
+      await expect(market.post(client, provider, { ...prices, maxOutputPrice: most - 1n }))
+        .to.be.revertedWithCustomError(market.registry, "PriceAboveLimit")
+        .withArgs(provider.address, input, output, most, most - 1n);
+    }
+  });
+
   it("says nothing for a record that does not exist", async () => {
     const { market, provider, stranger } = await loadFixture(smallMarket);
     for (const id of [0, 2, 2n ** 48n - 1n]) {

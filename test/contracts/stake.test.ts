@@ -118,6 +118,12 @@ describe("collateral of open jobs", () => {
     const view = await market.escrow.jobOf(job.jobId);
     expect([view.maxPayment, view.unsignedLimit, view.provider]).to.deep.equal([most, most, provider.address]);
     expect((await market.registry.providerOf(provider.address)).exposure).to.equal(most);
+    // The rest of the account is the greatest that one can hold: free and locked stay apart.
+    const rest = 2n ** 112n - 1n - most - 100n * PAYMENT;
+    await market.token.mint(payer, rest);
+    await market.escrow.connect(payer).deposit(rest);
+    expect([await market.free(payer), await market.locked(payer)]).to.deep.equal([rest + 100n * PAYMENT, most]);
+    await market.escrow.connect(payer).withdraw(rest, payer);
     // All of it, and not a unit more.
     await market.complete(job, { usage: { inputTokens: 2n ** 64n - 1n, outputTokens: 2n ** 64n - 1n } });
     const paid = await market.free(provider.address);
