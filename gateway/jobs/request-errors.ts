@@ -23,6 +23,18 @@ export function noCandidateError(
   selection: Pick<Selection, "excludedCounts">,
 ): T4tError {
   const reasons = Object.keys(selection.excludedCounts) as ExclusionReason[];
+  // First what may pass: each of these stands for a provider whose price and context fit.
+  if (reasons.some((reason) => reason === "no_statistic" || reason === "kv_full" || reason === "queue_over_limit")) {
+    return new T4tError(
+      "server_is_overloaded",
+      `No provider of ${quoted(modelId)} reports what the routing strategy goes by. Try again later, or another strategy.`,
+      { retryAfterSeconds: 10 },
+    );
+  }
+  // Stake may be added any moment, and a smaller job needs less of it.
+  if (reasons.includes("insufficient_stake")) return noTakerError();
+  // It may be back any moment; whoever was deactivated, or is never called, has left.
+  if (reasons.includes("stale")) return noProviderOnlineError(modelId);
   if (reasons.includes("context_too_small")) {
     return new T4tError(
       "context_length_exceeded",
@@ -39,17 +51,6 @@ export function noCandidateError(
       },
     );
   }
-  if (reasons.some((reason) => reason === "no_statistic" || reason === "kv_full" || reason === "queue_over_limit")) {
-    return new T4tError(
-      "server_is_overloaded",
-      `No provider of ${quoted(modelId)} reports what the routing strategy goes by. Try again later, or another strategy.`,
-      { retryAfterSeconds: 10 },
-    );
-  }
-  // Stake may be added any moment, and a smaller job needs less of it.
-  if (reasons.includes("insufficient_stake")) return noTakerError();
-  // It may be back any moment; whoever was deactivated, or is never called, has left.
-  if (reasons.includes("stale")) return noProviderOnlineError(modelId);
   const message =
     reasons.length === 0
       ? `The model ${modelId === undefined ? "" : `'${publicMessage(modelId, "?").slice(0, 128)}' `}does not exist or is not offered by any provider.`

@@ -39,6 +39,7 @@ export interface ExclusionRecord {
 export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   const { pool, limits, listed } = input;
   const full = pool.at("full");
+  const stale = pool.at("stale");
   const tally = new Tally(listed);
   const busy: Candidate[] = [];
   let busyCount = full.count(limits.visit, limits.matches, countLeaves);
@@ -72,10 +73,11 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   }
   tally.raise("at_capacity", busyCount);
   tally.raise("inactive", pool.at("inactive").size);
-  tally.raise("stale", pool.at("stale").size);
+  // One that would not do when it comes back, either, is no reason to hope for it: it counts for that.
+  tally.raise("stale", stale.count(limits.visit, limits.matches, countLeaves));
   tally.raise("not_manual_provider", input.otherThanManual);
   listMembers(tally, pool.at("inactive"), "inactive");
-  listMembers(tally, pool.at("stale"), "stale");
+  listMembers(tally, stale.matching(limits.visit, limits.matches), "stale");
   countMisfits(input, tally);
   return { busy, busyCount, excluded: tally.excluded, excludedCounts: tally.counts };
 }
@@ -86,13 +88,13 @@ function lastingReason(candidate: Candidate, { isRefused, request }: ExclusionIn
   return isUnderstaked(candidate, request) ? "insufficient_stake" : undefined;
 }
 
-const livePlaces = [...standings, "full"] as const;
+const activePlaces = [...standings, "full", "stale"] as const;
 
-/** Live members whose price or context does not fit. */
+/** Active members whose price or context does not fit. */
 function countMisfits({ pool, limits }: ExclusionInput, tally: Tally): void {
   let byPrice = 0;
   let byContext = 0;
-  for (const place of livePlaces) {
+  for (const place of activePlaces) {
     const tree = pool.at(place);
     if (tree.size === 0) continue;
     const fitting = tree.count(limits.visit, limits.matches, countLeaves);

@@ -51,6 +51,18 @@ describe("a request", () => {
       expect((await errorOf(response)).code).to.equal("context_length_exceeded");
     });
 
+    it("gets 503 while the only provider that holds its prompt and answer is not online, as a client does not try a 400 again", async () => {
+      place = await startTestGateway({
+        providers: [{ script: goodAnswer, contextLength: 100 }, goodAnswer],
+      });
+      place.chain.silence(700);
+      place.chain.setProvider(place.chain.provider(place.providers[0]?.address ?? "0x"));
+      const response = await chat(place, { ...plain, max_tokens: 5000 });
+      expect([response.status, (await errorOf(response)).code]).to.deep.equal([503, "no_provider_online"]);
+      const tooLong = await chat(place, { ...plain, max_tokens: 50_000 });
+      expect([tooLong.status, (await errorOf(tooLong)).code]).to.deep.equal([400, "context_length_exceeded"]);
+    });
+
     it("gets an injected bound that leaves room for the prompt when it set none", async () => {
       place = await startTestGateway({ providers: [{ script: goodAnswer, contextLength: 600 }] });
       await (await chat(place, { model: scriptedModel, messages })).text();

@@ -161,6 +161,25 @@ describe("select", () => {
     expect(stale.excludedCounts).to.deep.equal({ stale: 1 });
   });
 
+  it("counts a stale provider as stale only if it would do when it comes back: whoever waits for it would wait in vain", () => {
+    const long = (address: typeof a, contextLength: number, lastSeen: number) => ({
+      address,
+      lastSeen,
+      models: { "test/model": { contextLength } },
+    });
+    const request = { inputTokens: 300, outputTokens: 100 };
+    const able = selectFrom([long(a, 200, 1000), long(b, 400, 1)], { request });
+    expect([able.verdict, able.excludedCounts]).to.deep.equal(["none", { context_too_small: 1, stale: 1 }]);
+    expect(able.excluded).to.have.deep.members([
+      { provider: a, reason: "context_too_small" },
+      { provider: b, reason: "stale" },
+    ]);
+    const unable = selectFrom([long(a, 200, 1000), long(b, 200, 1)], { request });
+    expect(unable.excludedCounts).to.deep.equal({ context_too_small: 2 });
+    const dear = selectFrom([long(a, 400, 1)], { request: { ...request, maxPrice: 1n } });
+    expect(dear.excludedCounts).to.deep.equal({ price_above_limit: 1 });
+  });
+
   it("never offers an inactive provider", () => {
     const selection = selectFrom([{ address: a, active: false }, { address: b }]);
     expect(ranked(selection)).to.deep.equal([b]);
