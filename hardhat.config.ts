@@ -7,16 +7,19 @@ import { COMPILER_VERSION, EVM_VERSION, OPTIMIZER_RUNS } from "./scripts/solidit
 // Hardhat takes a file with the compiler in it; without one it downloads a compiler, which no test run should need.
 const solc = createRequire(import.meta.url).resolve("solc/soljson.js");
 
+const compiler = {
+  version: COMPILER_VERSION,
+  path: solc,
+  settings: {
+    evmVersion: EVM_VERSION,
+    optimizer: { enabled: true, runs: OPTIMIZER_RUNS },
+  },
+};
+
 export default defineConfig({
   plugins: [hardhatToolboxMochaEthers],
-  solidity: {
-    version: COMPILER_VERSION,
-    path: solc,
-    settings: {
-      evmVersion: EVM_VERSION,
-      optimizer: { enabled: true, runs: OPTIMIZER_RUNS },
-    },
-  },
+  // Ignition deploys with the profile of the second name: what is deployed must be what is tested.
+  solidity: { profiles: { default: compiler, production: { ...compiler, isolated: false } } },
   paths: {
     tests: { mocha: "test/contracts" },
   },

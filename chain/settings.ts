@@ -33,7 +33,7 @@ export const chainSettingsShape = {
   /** A transaction that is not mined in this time is sent again with a higher fee. */
   T4T_FEE_BUMP_SECONDS: integerSetting({ min: 1, max: 3600 }).default(30),
   /** Most that is ever bid, in wei per gas. */
-  T4T_MAX_FEE_PER_GAS: amountSetting().optional(),
+  T4T_MAX_FEE_PER_GAS: amountSetting("wei").optional(),
   T4T_DATA_DIR: textSetting().default("data"),
   /** Ended jobs and transactions are kept so long in the journal; 0 = for ever. */
   T4T_JOURNAL_DAYS: integerSetting({ min: 0, max: 36_500 }).default(30),

@@ -133,6 +133,7 @@ export class GatewayServer {
       created: this.#modelsSince,
       unit: priceUnitOf(terms.token),
       leastStake: collateralFor(terms.minPayment, terms.collateralBps),
+      isRefused: (provider) => this.#services.statistics.endpointRefused(provider),
     };
     return { snapshot: published.snapshot, facts };
   }

@@ -68,7 +68,7 @@ export const gatewaySettingsShape = {
   /** Free balance that the escrow account is filled up to from the wallet when a job cannot be funded; unset: never. */
   T4T_ESCROW_TARGET_BALANCE: amountSetting().optional(),
   /** Wei per gas up to which a provider that signed for a job and vanished is slashed; 0: never, its job is cancelled at once. */
-  T4T_SLASH_MAX_FEE_PER_GAS: amountSetting().optional(),
+  T4T_SLASH_MAX_FEE_PER_GAS: amountSetting("wei").optional(),
 
   T4T_ALLOW_PRIVATE_ENDPOINTS: booleanSetting().default(false),
   T4T_CONNECT_TIMEOUT_SECONDS: numberSetting({ min: 0.05, max: 300 }).default(5),

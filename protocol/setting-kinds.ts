@@ -38,9 +38,9 @@ export function numberSetting(bounds: NumberBounds): Kind<number> {
   });
 }
 
-/** An amount in the smallest unit of a token (wei), 0 to 2^96 - 1. */
-export function amountSetting(): Kind<bigint> {
-  return kind("must be a whole amount in the token's smallest unit, in decimal digits (at most 2^96 - 1)", (text) => {
+/** An amount in the smallest unit of a token, or of what `unit` names, 0 to 2^96 - 1. */
+export function amountSetting(unit = "the token's smallest unit"): Kind<bigint> {
+  return kind(`must be a whole amount in ${unit}, in decimal digits (at most 2^96 - 1)`, (text) => {
     if (!/^\d{1,29}$/.test(text)) return undefined;
     const value = BigInt(text);
     return value < 1n << 96n ? value : undefined;

@@ -47,8 +47,10 @@ export interface MarketFacts {
   /** Unix seconds. */
   readonly created: number;
   readonly unit: PriceUnit;
-  /** Wei of stake without which a provider cannot be given even the smallest job. */
+  /** Smallest units of stake without which a provider cannot be given even the smallest job. */
   readonly leastStake: bigint;
+  /** Whether the gateway would not call a provider, whose endpoint it refuses. */
+  readonly isRefused: (provider: Address) => boolean;
 }
 
 /** Models that somebody offers and is online for, sorted by id. */
@@ -60,7 +62,8 @@ export function listModels(snapshot: RegistrySnapshot, facts: MarketFacts): read
 export function findModel(snapshot: RegistrySnapshot, id: string, facts: MarketFacts): ModelEntry {
   const entry = modelEntry(snapshot, id, facts);
   if (entry === undefined) {
-    if (snapshot.offers(id).some(({ provider }) => provider.active)) throw noProviderOnlineError(id);
+    if (snapshot.offers(id).some(({ provider }) => provider.active && !facts.isRefused(provider.address)))
+      throw noProviderOnlineError(id);
     throw new T4tError("model_not_found", `The model '${publicMessage(id, "?").slice(0, 128)}' does not exist.`, {
       param: "model",
     });
@@ -71,7 +74,7 @@ export function findModel(snapshot: RegistrySnapshot, id: string, facts: MarketF
 function modelEntry(snapshot: RegistrySnapshot, id: string, facts: MarketFacts): ModelEntry | undefined {
   const offers = snapshot
     .offers(id)
-    .filter(({ provider }) => isOnline(snapshot, provider) && provider.stake >= facts.leastStake);
+    .filter(({ provider }) => isOnline(snapshot, provider) && canServe(provider, facts));
   if (offers.length === 0) return undefined;
   const uncapped = offers.some(({ provider }) => provider.maxConcurrentJobs === 0);
   const free = offers.reduce(
@@ -92,6 +95,11 @@ function modelEntry(snapshot: RegistrySnapshot, id: string, facts: MarketFacts):
       priceUnit: facts.unit,
     },
   };
+}
+
+/** What would be left out of every choice is not shown either. */
+function canServe({ address, stake }: ProviderRecord, { leastStake, isRefused }: MarketFacts): boolean {
+  return stake >= leastStake && !isRefused(address);
 }
 
 function isOnline(snapshot: RegistrySnapshot, provider: ProviderRecord): boolean {

@@ -85,6 +85,14 @@ describe("the Ignition modules", () => {
 });
 
 describe("the code that is deployed", () => {
+  it("is compiled with the settings that are tested, also by Ignition, which has a profile of its own", () => {
+    const settings = Object.values(hre.config.solidity.profiles).map(({ compilers }) =>
+      compilers.map(({ version, settings: { evmVersion, optimizer } }) => ({ version, evmVersion, optimizer })),
+    );
+    expect(settings.length).to.be.greaterThan(1);
+    for (const other of settings) expect(other).to.deep.equal(settings[0]);
+  });
+
   for (const name of ["ProviderRegistry", "JobEscrow"] as const) {
     it(`of ${name} stays under the limit of a real chain with room to spare`, async () => {
       const { deployedBytecode } = await hre.artifacts.readArtifact(name);

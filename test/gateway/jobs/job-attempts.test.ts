@@ -51,6 +51,9 @@ describe("a request", () => {
         reason: "private_address",
       });
       expect(told[0]).to.include("T4T_ALLOW_PRIVATE_ENDPOINTS=true");
+      // A list that shows what no request can have would send clients into that 404.
+      const listed = (await (await fetch(`${place.url}/v1/models`)).json()) as { readonly data: readonly unknown[] };
+      expect(listed.data).to.have.length(0);
     });
 
     it("is refused with 402 when the escrow account is empty", async () => {
