@@ -87,7 +87,10 @@ describe("the Ignition modules", () => {
 describe("the code that is deployed", () => {
   it("is compiled with the settings that are tested, also by Ignition, which has a profile of its own", () => {
     const settings = Object.values(hre.config.solidity.profiles).map(({ compilers }) =>
-      compilers.map(({ version, settings: { evmVersion, optimizer } }) => ({ version, evmVersion, optimizer })),
+      compilers.map((compiler) => {
+        const { evmVersion, optimizer } = compiler.settings as Readonly<Record<string, unknown>>;
+        return { version: compiler.version, evmVersion, optimizer };
+      }),
     );
     expect(settings.length).to.be.greaterThan(1);
     for (const other of settings) expect(other).to.deep.equal(settings[0]);
