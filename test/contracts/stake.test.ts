@@ -111,12 +111,15 @@ describe("collateral of open jobs", () => {
     const provider = await market.provider();
     await market.token.mint(provider.owner, most);
     await market.registry.connect(provider.owner).addStake(most);
-    const payer = await market.client();
+    // Its address is even: what lies beside it in the word must not run into it.
+    let payer = await market.client();
+    while (BigInt(payer.address) % 2n === 1n) payer = await market.client();
     await market.token.mint(payer, most);
     await market.escrow.connect(payer).deposit(most);
     const job = await market.post(payer, provider, { maxPayment: most, unsignedLimit: most });
     const view = await market.escrow.jobOf(job.jobId);
-    expect([view.maxPayment, view.unsignedLimit, view.provider]).to.deep.equal([most, most, provider.address]);
+    expect([view.maxPayment, view.unsignedLimit]).to.deep.equal([most, most]);
+    expect([view.client, view.provider]).to.deep.equal([payer.address, provider.address]);
     expect((await market.registry.providerOf(provider.address)).exposure).to.equal(most);
     // The rest of the account is the greatest that one can hold: free and locked stay apart.
     const rest = 2n ** 112n - 1n - most - 100n * PAYMENT;
