@@ -626,7 +626,8 @@ contract JobEscrow is IJobEscrow, Ownable2Step, ReentrancyGuard, EIP712 {
         try REGISTRY.releaseSlots(provider, count, collateral, seen) {}
         catch (bytes memory reason) {
             uint32 left = _slotsLeft(reason);
-            // Their part of the collateral: what the others held may be given back already, and stake must not cover two jobs at once.
+            // A part by number: what the others held may be given back already. Exact for jobs of one size; what is off ends with the next
+            // change of the stake.
             if (left != 0) REGISTRY.releaseSlots(provider, left, uint128(uint256(collateral) * left / count), seen);
             emit SlotsMissing(provider, count - left);
         }

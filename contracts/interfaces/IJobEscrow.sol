@@ -213,7 +213,7 @@ interface IJobEscrow is IRefusalErrors {
     function deposit(uint256 amount) external;
 
     /// @notice As {deposit}, for another account. The caller pays.
-    /// @dev Anyone. Requires `account` neither zero ({ZeroAddress}) nor an address that could not withdraw ({InvalidRecipient}): the
+    /// @dev Anyone. Requires `account` neither zero ({ZeroAddress}) nor where most could not withdraw ({InvalidRecipient}): the
     /// escrow, and what {IProviderRegistry-isDeadEnd} names.
     function depositFor(address account, uint256 amount) external;
 
@@ -230,7 +230,8 @@ interface IJobEscrow is IRefusalErrors {
 
     /// @notice Sends `amount` of a provider's free balance, its earnings, to its payout address.
     /// @dev Owner or operator of the provider ({NotProviderAccount}): the hot key can collect, but not choose where to. Emits
-    /// {Withdrawn}. Requires as {withdraw}; a payout address that has become a dead end since must be set anew. Never paused.
+    /// {Withdrawn}. Requires as {withdraw}, without its exception for the caller; a payout address that has become a dead end since must be
+    /// set anew. Never paused.
     function withdrawProvider(address provider, uint256 amount) external;
 
     // ----------------------------------------------------------------------------------------------------------- jobs
@@ -301,7 +302,8 @@ interface IJobEscrow is IRefusalErrors {
     /// @dev The client ({NotClient}), from any status that is not an end ({JobNotFound}, {JobStatusMismatch}), from the deadline on
     /// ({DeadlineNotReached}). Requires the provider's EIP-712 `Acknowledgement` of this job ({InvalidAcknowledgement}): by its
     /// owner, key or contract (ERC-1271), or by a key that is its operator, or was after the job was posted. A contract as operator
-    /// signs nothing that binds: replaced, it could not be asked any more. Emits {JobSlashed}.
+    /// signs nothing that binds: replaced, it could not be asked any more. A contract as owner is asked when it is slashed, so it can
+    /// take its consent back: a client that relies on one wants a key's. Emits {JobSlashed}.
     ///
     /// Burns `collateralBps` of `maxPayment`, rounded down, and never more than is staked. Nobody gains it. A provider that ends
     /// the job in time, also by declining it, loses nothing. Reverts with the registry's {SlotUnderflow} when another market freed
