@@ -12,34 +12,33 @@ import { deriveRoutingState, type RoutingState } from "../gateway/routing/state.
 import { RoutingStatistics } from "../gateway/routing/statistics/routing-statistics.ts";
 import { policyNames, type RoutingRequest } from "../gateway/routing/types.ts";
 import type { Random } from "../protocol/clock.ts";
-
-/**
- * Cost of one routing decision and of one change of the registry, per policy, at several numbers of providers.
- *
- * `npm run bench:select [-- --json] [--providers 100,10000,100000] [--decisions 2000]`
- */
+import { list, runCommand, toggle, type Values, wholeNumber } from "./command-line.ts";
 
 const model = "bench/model";
 const warmUp = 500;
 const batch = 20;
 
-interface Options {
-  readonly json: boolean;
-  readonly providers: readonly number[];
-  readonly decisions: number;
-}
+const command = {
+  name: "npm run bench:select --",
+  about:
+    "Prints the cost of one routing decision and of one change of the registry, per policy, at several numbers of providers.",
+  options: {
+    providers: list(
+      wholeNumber({ about: "numbers of providers to measure with", fallback: undefined, least: 1, most: 1_000_000 }),
+      "N,N,...",
+      [100, 10_000, 100_000],
+    ),
+    decisions: wholeNumber({
+      about: `decisions measured per policy and number of providers, after ${warmUp} to warm up`,
+      fallback: 2000,
+      least: batch,
+    }),
+    json: toggle("the last line of standard output is a JSON object with all figures"),
+  },
+  examples: ["--providers 100,10000 --json"],
+};
 
-function readOptions(args: readonly string[]): Options {
-  const valueOf = (name: string): string | undefined => {
-    const at = args.indexOf(name);
-    return at === -1 ? undefined : args[at + 1];
-  };
-  return {
-    json: args.includes("--json"),
-    providers: (valueOf("--providers") ?? "100,10000,100000").split(",").map(Number),
-    decisions: Number(valueOf("--decisions") ?? 2000),
-  };
-}
+type Options = Values<typeof command.options>;
 
 /** mulberry32: the same sequence on every machine. */
 function seeded(seed: number): Random {
@@ -296,8 +295,7 @@ function processorMs(since: NodeJS.CpuUsage): number {
   return Math.round((user + system) / 1000);
 }
 
-function main(): void {
-  const options = readOptions(process.argv.slice(2));
+function main(options: Options): number {
   const rows: Row[] = [];
   const changes: ChangeRow[] = [];
   const joins: Join[] = [];
@@ -321,6 +319,7 @@ function main(): void {
     changes.push(...measureChanges(registry, state, addresses));
   }
   print(rows, changes, joins, options);
+  return 0;
 }
 
 /** Ns of a look-up in a map of 100,000 addresses, in random order: how fast this machine reads memory. The other figures go with it. */
@@ -357,4 +356,4 @@ function print(rows: readonly Row[], changes: readonly ChangeRow[], joins: reado
   if (options.json) console.log(JSON.stringify({ decisions: rows, changes, buildAtOnce: joins, mapLookupNs }));
 }
 
-main();
+await runCommand(command, main);
