@@ -2,7 +2,8 @@ import type { Address } from "viem";
 import type { Derive, ProviderRecord, RegistryDelta, RegistrySnapshot } from "../../chain/registry-index/types.ts";
 import { freshFrom, memberIn } from "./pool/placement.ts";
 import { type Move, Pool } from "./pool/pool.ts";
-import { SortedTree, type TreeShape } from "./pool/sorted-tree.ts";
+import { SortedTree } from "./pool/sorted-tree.ts";
+import type { TreeShape } from "./pool/tree-node.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
 import { MemberSlots } from "./ring/member-slots.ts";
 

@@ -8,7 +8,7 @@ import { type Member, memberShape, memberSummary } from "./member.ts";
 import { RankDraw } from "./draw.ts";
 import { OpenNode, type RankRange } from "./open-node.ts";
 import type { MemberTree } from "./pool.ts";
-import type { BranchView, LeafView, NodeView } from "./sorted-tree.ts";
+import type { BranchView, LeafView, NodeView } from "./tree-node.ts";
 
 interface Found {
   readonly candidate: Candidate;

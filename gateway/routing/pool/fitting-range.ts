@@ -1,6 +1,6 @@
 import { type Member, memberShape } from "./member.ts";
 import type { RankRange } from "./open-node.ts";
-import type { LeafView, NodeView, Visitor } from "./sorted-tree.ts";
+import type { LeafView, NodeView, Visitor } from "./tree-node.ts";
 
 /** Elements of one leaf. */
 interface LeafPart {

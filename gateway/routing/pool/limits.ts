@@ -1,7 +1,7 @@
 import { expectedCost, neededContext } from "../expected-cost.ts";
 import type { Candidate, ExclusionReason, RoutingRequest } from "../types.ts";
 import { type Member, memberSummary } from "./member.ts";
-import type { Visitor } from "./sorted-tree.ts";
+import type { Visitor } from "./tree-node.ts";
 
 /** Whole numbers up to here are exact as doubles. */
 const exactLimit = 2 ** 53;

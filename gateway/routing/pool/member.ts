@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import type { OfferingRecord, ProviderRecord } from "../../../chain/registry-index/types.ts";
 import { reputationOf, type Standing, standingOf } from "../reputation.ts";
 import type { Candidate } from "../types.ts";
-import type { TreeShape } from "./sorted-tree.ts";
+import type { TreeShape } from "./tree-node.ts";
 
 /** Best first. */
 export const standings: readonly Standing[] = ["seasoned", "newcomer", "poor"];

@@ -1,6 +1,6 @@
 import { type Member, memberShape, memberSummary } from "./member.ts";
 import type { MemberTree } from "./pool.ts";
-import type { NodeView } from "./sorted-tree.ts";
+import type { NodeView } from "./tree-node.ts";
 
 /** What a request pays for. */
 interface Tokens {

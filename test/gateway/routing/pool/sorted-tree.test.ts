@@ -1,11 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import {
-  type NodeView,
-  SortedTree,
-  type TreeShape,
-  type Visitor,
-} from "../../../../gateway/routing/pool/sorted-tree.ts";
+import { SortedTree } from "../../../../gateway/routing/pool/sorted-tree.ts";
+import type { NodeView, TreeShape, Visitor } from "../../../../gateway/routing/pool/tree-node.ts";
 
 interface Item {
   readonly key: number;
