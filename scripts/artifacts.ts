@@ -1,12 +1,7 @@
-/**
- * Writes the ABIs and bytecodes that the runtime imports, so that running T4T needs no compiler.
- *
- *   npm run artifacts             compile and write chain/abi/*.ts
- *   npm run artifacts -- --check  compile and fail when a file differs from the compiler's output
- */
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import hre from "hardhat";
+import { runCommand, toggle, type Values } from "./command-line.ts";
 
 export interface AbiModule {
   readonly contract: string;
@@ -44,7 +39,17 @@ export async function readAbiModule(module: AbiModule): Promise<string> {
   return readFile(new URL(module.file, directory), "utf8").catch(() => "");
 }
 
-async function main(check: boolean): Promise<void> {
+const command = {
+  name: "npm run artifacts --",
+  about:
+    "Compiles the contracts and writes their ABIs and bytecodes, which the runtime imports, so that running T4T needs no compiler.",
+  options: {
+    check: toggle("writes nothing; exits with 1 when a module of chain/abi differs from the compiler's output"),
+  },
+  examples: ["--check"],
+};
+
+async function main({ check }: Values<typeof command.options>): Promise<number> {
   await hre.tasks.getTask("build").run({ quiet: true });
   const stale: string[] = [];
   for (const module of abiModules) {
@@ -53,14 +58,12 @@ async function main(check: boolean): Promise<void> {
     stale.push(module.file);
     if (!check) await writeFile(new URL(module.file, directory), text);
   }
-  if (stale.length === 0) {
-    console.log("chain/abi is up to date");
-  } else if (check) {
+  if (stale.length > 0 && check) {
     console.error(`chain/abi differs from the contracts (${stale.join(", ")}): run npm run artifacts`);
-    process.exitCode = 1;
-  } else {
-    console.log(`written: ${stale.join(", ")}`);
+    return 1;
   }
+  console.log(stale.length === 0 ? "chain/abi is up to date" : `written: ${stale.join(", ")}`);
+  return 0;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.includes("--check"));
+if (process.argv[1] === fileURLToPath(import.meta.url)) await runCommand(command, main);

@@ -1,7 +1,6 @@
 import { access, constants, readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
-import { parseArgs } from "node:util";
 import {
   type Abi,
   type Address,
@@ -21,6 +20,7 @@ import { providerRegistryAbi, providerRegistryBytecode } from "../chain/abi/prov
 import { testTokenAbi, testTokenBytecode } from "../chain/abi/test-token.ts";
 import { type Deployment, writeDeployment } from "../chain/deployment.ts";
 import { parsePrivateKey } from "../protocol/setting-kinds.ts";
+import { CommandLineError, type Option, runCommand, text, toggle, type Values, wholeNumber } from "./command-line.ts";
 
 /** As most tokens that people pay with have them; prices of the local network are made for it. */
 const testTokenDecimals = 6;
@@ -148,39 +148,68 @@ export async function deployContracts(options: DeployOptions): Promise<Deploymen
   });
 }
 
-const usage = `Deploys ProviderRegistry and JobEscrow and writes the deployment file that provider and gateway read.
-
-  node scripts/deploy.ts --rpc URL --key-file FILE [--token ADDRESS] [--out FILE] [--json]
-
-  --rpc URL              the chain's RPC
-  --key-file FILE        file of mode 0600 with the private key that pays and owns the contracts
-  --token ADDRESS        payment token; a test token is deployed when absent
-  --out FILE             deployment file (deployment.json); one that is there already is not overwritten
-  --json                 print the deployment as one JSON line
-  --min-stake N          (${defaultParameters.minStake}) smallest stake of an active provider
-  --time-to-live S       (${defaultParameters.timeToLive}) seconds without a sign of life after which a provider is stale
-  --unbonding-period S   (${defaultParameters.unbondingPeriod})
-  --collateral-bps N     (${defaultParameters.collateralBps}) stake held per job, in basis points of its largest payment
-  --min-payment N        (${defaultParameters.minPayment})
-  --min-duration S       (${defaultParameters.minDuration})
-  --max-duration S       (${defaultParameters.maxDuration})
-  --ack-window S         (${defaultParameters.ackWindow})
-  --response-window S    (${defaultParameters.responseWindow})
-`;
-
-class UsageError extends Error {
-  override readonly name = "UsageError";
+/** An amount in the token's smallest unit. */
+function amount(about: string, fallback: bigint): Option<bigint> {
+  return {
+    placeholder: "N",
+    about,
+    fallback,
+    shownFallback: String(fallback),
+    read: (given) => (/^\d{1,29}$/.test(given) ? { value: BigInt(given) } : { expected: "a whole number" }),
+  };
 }
+
+/** A time that the contracts fix. */
+function seconds(about: string, fallback: number | bigint): Option<number> {
+  return wholeNumber({ placeholder: "S", about, fallback: Number(fallback), least: 0 });
+}
+
+const tokenAddress: Option<Address, undefined> = {
+  placeholder: "ADDRESS",
+  about: "payment token; a test token is deployed when absent",
+  fallback: undefined,
+  read: (given) => (isAddress(given) ? { value: given } : { expected: "an address with its checksum" }),
+};
+
+const command = {
+  name: "npm run deploy --",
+  about: `Deploys ProviderRegistry and JobEscrow and writes the deployment file that provider and gateway read. What the contracts fix, they fix
+for ever; docs/contracts.md says what each means. Amounts are in the token's smallest unit, times in seconds.`,
+  options: {
+    rpc: text("URL", "the chain's RPC; required", undefined),
+    "key-file": text(
+      "FILE",
+      "file of mode 0600 with the private key that pays and owns the contracts; required",
+      undefined,
+    ),
+    token: tokenAddress,
+    out: text("FILE", "deployment file; one that is there already is not overwritten", "deployment.json"),
+    json: toggle("prints the deployment as one JSON line"),
+    "min-stake": amount("smallest stake of an active provider", defaultParameters.minStake),
+    "time-to-live": seconds("after which a provider without a sign of life is stale", defaultParameters.timeToLive),
+    "unbonding-period": seconds("from the notice to the withdrawal of stake", defaultParameters.unbondingPeriod),
+    "collateral-bps": amount(
+      "stake held per job, in basis points of its largest payment",
+      defaultParameters.collateralBps,
+    ),
+    "min-payment": amount("least that a job's largest payment may be", defaultParameters.minPayment),
+    "min-duration": seconds("shortest time from the post of a job to its deadline", defaultParameters.minDuration),
+    "max-duration": seconds("longest", defaultParameters.maxDuration),
+    "ack-window": seconds("in which a provider acknowledges a job", defaultParameters.ackWindow),
+    "response-window": seconds("in which it answers a cancel request", defaultParameters.responseWindow),
+  },
+  examples: ["--rpc https://rpc.example --key-file owner.key --token 0x5FbDB2315678afecb367f032d93F642f64180aa3"],
+};
 
 async function readKeyFile(path: string): Promise<Hex> {
   const { mode } = await stat(path).catch(() => {
-    throw new UsageError(`--key-file: cannot read ${path}`);
+    throw new CommandLineError([`--key-file: cannot read ${path}`]);
   });
   if (process.platform !== "win32" && (mode & 0o077) !== 0)
-    throw new UsageError(`--key-file: others can read it; run: chmod 600 ${path}`);
+    throw new CommandLineError([`--key-file: others can read it; run: chmod 600 ${path}`]);
   const key = parsePrivateKey(await readFile(path, "utf8"));
   if (key === undefined)
-    throw new UsageError(`--key-file: ${path} does not hold 64 hexadecimal digits and nothing else`);
+    throw new CommandLineError([`--key-file: ${path} does not hold 64 hexadecimal digits and nothing else`]);
   return key;
 }
 
@@ -190,68 +219,35 @@ async function requireWritable(out: string): Promise<void> {
     () => true,
     () => false,
   );
-  if (exists) throw new UsageError(`--out: ${out} is there already; name another file, or move it away`);
+  if (exists) throw new CommandLineError([`--out: ${out} is there already; name another file, or move it away`]);
   await access(dirname(out), constants.W_OK).catch(() => {
-    throw new UsageError(`--out: ${dirname(out)} is not a folder that can be written to`);
+    throw new CommandLineError([`--out: ${dirname(out)} is not a folder that can be written to`]);
   });
 }
 
-function wholeNumber(flag: string, text: string | undefined): bigint | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,29}$/.test(text)) throw new UsageError(`--${flag} must be a whole number`);
-  return BigInt(text);
-}
-
-async function main(args: readonly string[]): Promise<void> {
-  const text = { type: "string" } as const;
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      rpc: text,
-      "key-file": text,
-      token: text,
-      out: text,
-      json: { type: "boolean" },
-      help: { type: "boolean" },
-      "min-stake": text,
-      "time-to-live": text,
-      "unbonding-period": text,
-      "collateral-bps": text,
-      "min-payment": text,
-      "min-duration": text,
-      "max-duration": text,
-      "ack-window": text,
-      "response-window": text,
-    },
-  });
-  if (values.help === true) {
-    process.stdout.write(usage);
-    return;
-  }
-  const { rpc, token } = values;
-  if (rpc === undefined) throw new UsageError("--rpc is missing");
-  if (values["key-file"] === undefined) throw new UsageError("--key-file is missing");
-  if (token !== undefined && !isAddress(token)) throw new UsageError("--token must be an address with its checksum");
-  const number = (flag: keyof typeof values): bigint | undefined => {
-    const value = values[flag];
-    return wholeNumber(flag, typeof value === "string" ? value : undefined);
-  };
-  const out = values.out ?? "deployment.json";
+async function main(values: Values<typeof command.options>): Promise<number> {
+  const { rpc, token, out } = values;
+  const keyFile = values["key-file"];
+  const missing = [
+    ...(rpc === undefined ? ["--rpc is missing: give --rpc URL"] : []),
+    ...(keyFile === undefined ? ["--key-file is missing: give --key-file FILE"] : []),
+  ];
+  if (rpc === undefined || keyFile === undefined) throw new CommandLineError(missing);
   await requireWritable(out);
   const deployment = await deployContracts({
     rpcUrl: rpc,
-    key: await readKeyFile(values["key-file"]),
+    key: await readKeyFile(keyFile),
     ...(token === undefined ? {} : { token }),
     parameters: {
-      minStake: number("min-stake") ?? defaultParameters.minStake,
-      timeToLive: number("time-to-live") ?? defaultParameters.timeToLive,
-      unbondingPeriod: number("unbonding-period") ?? defaultParameters.unbondingPeriod,
-      collateralBps: number("collateral-bps") ?? defaultParameters.collateralBps,
-      minPayment: number("min-payment") ?? defaultParameters.minPayment,
-      minDuration: Number(number("min-duration") ?? defaultParameters.minDuration),
-      maxDuration: Number(number("max-duration") ?? defaultParameters.maxDuration),
-      ackWindow: Number(number("ack-window") ?? defaultParameters.ackWindow),
-      responseWindow: Number(number("response-window") ?? defaultParameters.responseWindow),
+      minStake: values["min-stake"],
+      timeToLive: BigInt(values["time-to-live"]),
+      unbondingPeriod: BigInt(values["unbonding-period"]),
+      collateralBps: values["collateral-bps"],
+      minPayment: values["min-payment"],
+      minDuration: values["min-duration"],
+      maxDuration: values["max-duration"],
+      ackWindow: values["ack-window"],
+      responseWindow: values["response-window"],
     },
     pollMs: 500,
   });
@@ -265,10 +261,11 @@ async function main(args: readonly string[]): Promise<void> {
     );
   }
   process.stdout.write(
-    values.json === true
+    values.json
       ? `${JSON.stringify(deployment)}\n`
       : `deployed; wrote ${out}:\n${JSON.stringify(deployment, null, 2)}\n`,
   );
+  return 0;
 }
 
 /** viem's whole message holds the bytecode; its short one says what was wrong. */
@@ -278,17 +275,13 @@ function describe(error: unknown): string {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  try {
-    await main(process.argv.slice(2));
-  } catch (error) {
-    const misused =
-      error instanceof UsageError ||
-      (error instanceof TypeError && "code" in error && String(error.code).startsWith("ERR_PARSE_ARGS"));
-    process.stderr.write(
-      misused && error instanceof Error
-        ? `${error.message}\n\n${usage}`
-        : `the deployment failed: ${describe(error)}\n`,
-    );
-    process.exitCode = misused ? 2 : 1;
-  }
+  await runCommand(command, async (values) => {
+    try {
+      return await main(values);
+    } catch (error) {
+      if (error instanceof CommandLineError) throw error;
+      process.stderr.write(`the deployment failed: ${describe(error)}\n`);
+      return 1;
+    }
+  });
 }

@@ -1,19 +1,10 @@
-/**
- * What the chain says of a provider or of a job.
- *
- *   node scripts/inspect.ts provider ADDRESS [--rpc URL] [--deployment FILE] [--json]
- *   node scripts/inspect.ts job ID           [--rpc URL] [--deployment FILE] [--json]
- *
- * Defaults: T4T_RPC_URL and T4T_DEPLOYMENT_FILE. Exits with 1 when there is no such provider or job, with 2 for bad arguments.
- */
-import { parseArgs } from "node:util";
 import { type Address, createPublicClient, type Hex, http, isAddress, isHex, size } from "viem";
 import { jobEscrowAbi } from "../chain/abi/job-escrow.ts";
 import { providerRegistryAbi } from "../chain/abi/provider-registry.ts";
 import { type Deployment, readDeployment } from "../chain/deployment.ts";
 import { searchEvent } from "../gateway/jobs/event-search.ts";
+import { CommandLineError, runCommand, text, toggle, type Values } from "./command-line.ts";
 
-const usage = "usage: inspect.ts provider ADDRESS | job ID, with --rpc URL and --deployment FILE";
 const jobStatus = [
   "None",
   "Open",
@@ -26,34 +17,51 @@ const jobStatus = [
   "Slashed",
 ];
 
-class Refusal extends Error {
-  readonly exitCode: number;
-  constructor(exitCode: number, message: string) {
-    super(message);
-    this.exitCode = exitCode;
+const command = {
+  name: "npm run inspect --",
+  about: "Prints what the chain says of a provider or of a job. Exits with 1 when there is no such one.",
+  operands: "provider ADDRESS | job ID",
+  options: {
+    rpc: text("URL", "the chain's RPC; else the variable T4T_RPC_URL", undefined),
+    deployment: text("FILE", "the deployment file; else the variable T4T_DEPLOYMENT_FILE", undefined),
+    json: toggle("one JSON object instead of lines; amounts are texts"),
+  },
+  examples: [
+    "provider 0x70997970C51812dc3A010C7d01b50e0d17dc79C8 --rpc http://127.0.0.1:8545 --deployment deployment.json",
+  ],
+};
+
+/** The chain knows no such provider or job. */
+class NotFoundError extends Error {
+  override readonly name = "NotFoundError";
+}
+
+async function main(values: Values<typeof command.options>, operands: readonly string[]): Promise<number> {
+  const [kind, id = "", ...others] = operands;
+  const look = kind === "provider" ? provider : kind === "job" ? job : undefined;
+  if (look === undefined || others.length > 0)
+    throw new CommandLineError([`what to look at is provider ADDRESS or job ID, not "${operands.join(" ")}"`]);
+  const rpc = values.rpc ?? process.env["T4T_RPC_URL"];
+  const file = values.deployment ?? process.env["T4T_DEPLOYMENT_FILE"];
+  const missing = [
+    ...(rpc === undefined ? ["--rpc is missing, and T4T_RPC_URL is not set: give --rpc URL"] : []),
+    ...(file === undefined
+      ? ["--deployment is missing, and T4T_DEPLOYMENT_FILE is not set: give --deployment FILE"]
+      : []),
+  ];
+  if (rpc === undefined || file === undefined) throw new CommandLineError(missing);
+  try {
+    print(await look(createPublicClient({ transport: http(rpc) }), await readDeployment(file), id), values.json);
+    return 0;
+  } catch (error) {
+    if (error instanceof CommandLineError) throw error;
+    console.error(error instanceof Error ? error.message : error);
+    return 1;
   }
 }
 
-try {
-  await main();
-} catch (error) {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = error instanceof Refusal ? error.exitCode : 1;
-}
-
-async function main(): Promise<void> {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { rpc: { type: "string" }, deployment: { type: "string" }, json: { type: "boolean", default: false } },
-  });
-  const [kind, id = ""] = positionals;
-  const rpc = values.rpc ?? process.env["T4T_RPC_URL"];
-  const file = values.deployment ?? process.env["T4T_DEPLOYMENT_FILE"];
-  if (rpc === undefined || file === undefined) throw new Refusal(2, usage);
-  const look = kind === "provider" ? provider : kind === "job" ? job : undefined;
-  if (look === undefined) throw new Refusal(2, usage);
-  const found = await look(createPublicClient({ transport: http(rpc) }), await readDeployment(file), id);
-  if (values.json) {
+function print(found: object, json: boolean): void {
+  if (json) {
     console.log(JSON.stringify(found, (_, value: unknown) => (typeof value === "bigint" ? value.toString() : value)));
     return;
   }
@@ -66,10 +74,10 @@ async function main(): Promise<void> {
 type Client = ReturnType<typeof createPublicClient>;
 
 async function provider(client: Client, { registry }: Deployment, id: string): Promise<object> {
-  if (!isAddress(id)) throw new Refusal(2, `${id} is no address`);
+  if (!isAddress(id)) throw new CommandLineError([`"${id}" is no address`]);
   const contract = { address: registry, abi: providerRegistryAbi } as const;
   const row = await client.readContract({ ...contract, functionName: "providerOf", args: [id] }).catch(() => undefined);
-  if (row === undefined) throw new Refusal(1, `no provider ${id}`);
+  if (row === undefined) throw new NotFoundError(`no provider ${id}`);
   const offerings = await client.readContract({ ...contract, functionName: "offeringsPage", args: [id, 0n, 100n] });
   return {
     ...row,
@@ -83,9 +91,9 @@ async function provider(client: Client, { registry }: Deployment, id: string): P
 }
 
 async function job(client: Client, { escrow, deployedAtBlock }: Deployment, id: string): Promise<object> {
-  if (!isHex(id) || size(id) !== 32) throw new Refusal(2, `${id} is no job id`);
+  if (!isHex(id) || size(id) !== 32) throw new CommandLineError([`"${id}" is no job id: 0x and 64 hexadecimal digits`]);
   const found = await client.readContract({ address: escrow, abi: jobEscrowAbi, functionName: "jobOf", args: [id] });
-  if (found.status === 0) throw new Refusal(1, `no job ${id}`);
+  if (found.status === 0) throw new NotFoundError(`no job ${id}`);
   if (jobStatus[found.status] === "Completed") {
     const { client: payer } = found;
     return { jobId: id, status: "Completed", client: payer, ...(await completed(client, escrow, deployedAtBlock, id)) };
@@ -156,3 +164,5 @@ async function timeOf(client: Client, blockNumber: bigint): Promise<string> {
 function time(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
+
+await runCommand(command, main);

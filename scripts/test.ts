@@ -1,15 +1,9 @@
-/**
- * npm test [-- SUITE | FILE | FOLDER ...] [--grep TEXT] [--no-build] [--json]
- *
- * Builds the contracts, runs the tests and ends with the line `N passed, N failed` (with --json a line of JSON after it).
- * Exits with 1 when a test failed, was pending, or when none ran.
- */
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { parseArgs } from "node:util";
-import { planTests, type Step, UnknownTestsError } from "./testing/plan.ts";
+import { CommandLineError, runCommand, text, toggle, type Values } from "./command-line.ts";
+import { planTests, type Step, suiteNames, UnknownTestsError } from "./testing/plan.ts";
 import { faultOf, sumTallies, type Tally, tallyStep } from "./testing/tally.ts";
 
 const root = path.join(import.meta.dirname, "..");
@@ -20,34 +14,38 @@ const MOCHA = "node_modules/mocha/bin/mocha.js";
 const EXIT_GRACE_MS = Number(process.env["T4T_TEST_EXIT_GRACE_SECONDS"] ?? 60) * 1000;
 const STEP_LIMIT_MS = 20 * 60_000;
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
+const command = {
+  name: "npm test --",
+  about: `Builds the contracts, runs the tests and ends with the line "N passed, N failed". Exits with 1 when a test failed, was pending, or
+when none ran. Without an argument it runs all.`,
+  operands: "[SUITE | FILE | FOLDER ...]",
   options: {
-    grep: { type: "string" },
-    json: { type: "boolean", default: false },
-    "no-build": { type: "boolean", default: false },
+    grep: text("TEXT", "only tests whose name has the text (a regular expression)", undefined),
+    "no-build": toggle("takes the contracts as they were compiled last"),
+    json: toggle("the last line of standard output is one JSON object with the counts by suite"),
   },
-});
-process.exitCode = await main();
+  notes: `Suites: ${suiteNames.join(", ")}.`,
+  examples: ["unit --grep money", "test/gateway/routing test/protocol/money.test.ts --no-build"],
+};
+type Options = Values<typeof command.options>;
 
-async function main(): Promise<number> {
+async function main(values: Options, wanted: readonly string[]): Promise<number> {
   let steps: readonly Step[];
   try {
-    steps = planTests(positionals, (file) => statSync(file, { throwIfNoEntry: false })?.isDirectory() === true);
+    steps = planTests(wanted, (file) => statSync(file, { throwIfNoEntry: false })?.isDirectory() === true);
   } catch (error) {
     if (!(error instanceof UnknownTestsError)) throw error;
-    console.error(error.message);
-    return 2;
+    throw new CommandLineError([error.message]);
   }
   const started = performance.now();
   const suites: (Tally & { readonly name: string })[] = [];
   if (values["no-build"] || (await run([HARDHAT, "build", "--quiet"], {}, "inherit"))) {
     // Whole networks of processes wait most of the time: they run beside the rest, and are shown after it.
     const beside = steps.length > 1 ? steps.filter(({ name }) => name === "e2e") : [];
-    const running = beside.map(async (step) => await runBeside(step));
+    const running = beside.map(async (step) => await runBeside(step, values));
     for (const step of steps.filter((candidate) => !beside.includes(candidate))) {
       console.log(`\n== ${step.name}`);
-      suites.push({ name: step.name, ...(await runStep(step, "inherit")) });
+      suites.push({ name: step.name, ...(await runStep(step, values, "inherit")) });
     }
     for (const { name, tally, output } of await Promise.all(running)) {
       console.log(`\n== ${name}\n${output}`);
@@ -73,12 +71,13 @@ async function main(): Promise<number> {
 /** Runs a step with its output kept for later. */
 async function runBeside(
   step: Step,
+  values: Options,
 ): Promise<{ readonly name: string; readonly tally: Tally; readonly output: string }> {
   const folder = mkdtempSync(path.join(os.tmpdir(), "t4t-test-"));
   const file = path.join(folder, "output.txt");
   const output = openSync(file, "a");
   try {
-    const tally = await runStep(step, output);
+    const tally = await runStep(step, values, output);
     return { name: step.name, tally, output: readFileSync(file, "utf8") };
   } finally {
     closeSync(output);
@@ -87,7 +86,7 @@ async function runBeside(
 }
 
 /** @param output Where its output goes: ours, or an open file. */
-async function runStep({ runner, files, ignore }: Step, output: "inherit" | number): Promise<Tally> {
+async function runStep({ runner, files, ignore }: Step, values: Options, output: "inherit" | number): Promise<Tally> {
   const grep = values.grep === undefined ? [] : ["--grep", values.grep];
   const commands = {
     invariants: ["scripts/testing/invariants.ts"],
@@ -145,3 +144,5 @@ async function run(
     clearInterval(watch);
   }
 }
+
+await runCommand(command, main);

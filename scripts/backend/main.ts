@@ -42,11 +42,11 @@ function log(line: string): void {
 }
 
 function fail(error: unknown): void {
-  if (error instanceof MainOptionsError) log(`${error.message}\n\n${usage}`);
+  if (error instanceof MainOptionsError) log(error.message);
   else if (error instanceof EngineUnavailableError) log(error.message);
   else if (hasCode(error, "EADDRINUSE")) log("the port is taken: choose another with --port, or 0 for any free one");
   else log(error instanceof Error ? (error.stack ?? error.message) : String(error));
-  process.exitCode = 1;
+  process.exitCode = error instanceof MainOptionsError ? 2 : 1;
 }
 
 function hasCode(error: unknown, code: string): boolean {

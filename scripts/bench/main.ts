@@ -1,9 +1,9 @@
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { createInterface } from "node:readline";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { ProgressEvent } from "../../protocol/progress.ts";
+import { runCommand, toggle, type Values, wholeNumber } from "../command-line.ts";
 import { repositoryRoot } from "../network/chain-process.ts";
 import { inheritedEnvironment } from "../network/child-process.ts";
 import { jobEvents } from "../network/job-events.ts";
@@ -13,10 +13,6 @@ import { type LoadResult, runLoad } from "./load.ts";
 import { processCpuMicros } from "./process-cpu.ts";
 import { median, percentile } from "./statistics.ts";
 
-/**
- * `npm run bench`: what gateway and provider cost per request and per stream on a chain that mines at once, beside a plain Node proxy
- * to the same backend, interleaved in one run on one machine. Ratios are what to read; absolute figures are this machine's.
- */
 const benchModel = "bench/model";
 const streamTokens = 50;
 
@@ -40,19 +36,22 @@ const shapes: readonly Shape[] = [
   { name: `stream of ${streamTokens} chunks`, unit: "streams/s", stream: true, maxTokens: streamTokens },
 ];
 
-const options = parseArgs({
+const command = {
+  name: "npm run bench --",
+  about: `Prints what gateway and provider cost per request and per stream on a chain that mines at once, beside a plain Node proxy to the same
+backend, interleaved in one run on one machine. Ratios are what to read; absolute figures are this machine's. Exits with 1 when a
+request failed.`,
   options: {
-    json: { type: "boolean", default: false },
-    requests: { type: "string", default: "150" },
-    rounds: { type: "string", default: "3" },
-    connections: { type: "string", default: "16" },
+    requests: wholeNumber({ about: "requests of a round, of each shape, at each of the two", fallback: 150, least: 1 }),
+    rounds: wholeNumber({ about: "rounds, of which the median counts", fallback: 3, least: 1 }),
+    connections: wholeNumber({ about: "requests under way at a time", fallback: 16, least: 1 }),
+    json: toggle("the last line of standard output is one JSON object with all figures"),
   },
-}).values;
+  examples: ["--rounds 5 --connections 32 --json"],
+};
 
-async function main(): Promise<number> {
-  const requests = positive("--requests", options.requests);
-  const rounds = positive("--rounds", options.rounds);
-  const connections = positive("--connections", options.connections);
+async function main(options: Values<typeof command.options>): Promise<number> {
+  const { requests, rounds, connections } = options;
   const say = (text: string): void => {
     process.stdout.write(`${text}\n`);
   };
@@ -104,12 +103,6 @@ async function main(): Promise<number> {
   } finally {
     await network.stop();
   }
-}
-
-function positive(flag: string, text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`${flag} must be a whole number from 1 up`);
-  return value;
 }
 
 async function startPlainProxy(
@@ -244,4 +237,4 @@ function row(say: (text: string) => void, name: string, plain: number, t4t: numb
   say(name.padEnd(42).slice(0, 42) + plain.toFixed(1).padStart(10) + t4t.toFixed(1).padStart(14) + ratio.padStart(10));
 }
 
-process.exitCode = await main();
+await runCommand(command, main);

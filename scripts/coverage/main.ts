@@ -1,25 +1,26 @@
-/**
- * npm run coverage:contracts [-- --json]
- *
- * Runs the contract tests on contracts that tell which lines, statements and branches they pass. Prints Hardhat's table, then every branch
- * that no test takes. A branch is one outcome of a condition, where each operand of `&&` and `||` counts by itself, or a clause of a
- * `try`. Exits with 1 when a test fails, or a line or a branch is not taken.
- */
 import { spawn } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { parseArgs } from "node:util";
 import { z } from "zod";
+import { runCommand, toggle, type Values } from "../command-line.ts";
 import { type Branch, branchesOf, measuredFiles } from "./branches.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 /** These compare what is deployed with what was written, which an instrumented contract is not. */
 const SKIPPED = "that the runtime imports|code that is deployed";
 
-const { values } = parseArgs({ options: { json: { type: "boolean", default: false } } });
-process.exitCode = await main();
+const command = {
+  name: "npm run coverage:contracts --",
+  about: `Runs the contract tests on contracts that tell which lines, statements and branches they pass. Prints Hardhat's table, then every
+branch that no test takes. A branch is one outcome of a condition, where each operand of && and || counts by itself, or a clause of a
+try. Exits with 1 when a test fails, or a line or a branch is not taken.`,
+  options: {
+    json: toggle("the last line of standard output is one JSON object with the counts and what was not taken"),
+  },
+  examples: ["--json"],
+};
 
-async function main(): Promise<number> {
+async function main(values: Values<typeof command.options>): Promise<number> {
   if (!(await runTests())) return 1;
   const branches = await allBranches();
   const taken = await takenTags();
@@ -80,3 +81,5 @@ async function lineCounts(): Promise<{ readonly all: number; readonly hit: numbe
   }
   return counts;
 }
+
+await runCommand(command, main);

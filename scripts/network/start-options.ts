@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { type Hex, isHex } from "viem";
 import { gatewaySettingsShape } from "../../gateway/settings.ts";
 import { readSettings, SettingsError } from "../../protocol/settings.ts";
+import { CommandLineError, helpOf, readCommandLine, toggle } from "../command-line.ts";
 
 /** What `npm start` was asked for. */
 export interface StartOptions {
@@ -35,14 +35,15 @@ export class StartOptionsError extends Error {
   override readonly name = "StartOptionsError";
 }
 
-export const startHelp = `npm start starts a whole T4T on this machine: a chain, the contracts, a model, three provider nodes and a gateway,
-sends one job through it and stays up.
-
-  npm start -- --once     stop after the job is settled (exit code 0 only then)
-  npm start -- --json     one JSON object a line instead of text
-  npm start -- --help     this text
-
-Variables (all optional):
+const command = {
+  name: "npm start --",
+  about: `Starts a whole T4T on this machine: a chain, the contracts, a model, three provider nodes and a gateway, sends one job through it and
+stays up until Ctrl-C.`,
+  options: {
+    once: toggle("stops after the job is settled (exit code 0 only then)"),
+    json: toggle("one JSON object a line instead of text"),
+  },
+  notes: `Variables (all optional):
   T4T_GATEWAY_PORT        port of the gateway on 127.0.0.1 (8484; 0 = a free one)
   T4T_CHAIN_PORT          port of the embedded chain (0 = a free one)
   T4T_BLOCK_TIME_MS       the embedded chain mines every so many ms (0 = a block per transaction)
@@ -53,8 +54,11 @@ Variables (all optional):
   T4T_BACKEND_MODEL       model id at that backend
   T4T_ENGINE              auto, llama or text: the embedded model
   T4T_DATA_DIR            keep data here instead of in a temporary folder; with T4T_RPC_URL a later run goes on with the same contracts
-Every other T4T_ variable of the gateway (docs/settings.md) is handed on to it.
-`;
+Every other T4T_ variable of the gateway (docs/settings.md) is handed on to it.`,
+  examples: ["--once", "--json"],
+};
+
+export const startHelp = `${helpOf(command)}\n`;
 
 const ownVariables = new Set([
   "T4T_GATEWAY_PORT",
@@ -75,17 +79,15 @@ export function readStartOptions(
   env: Readonly<Record<string, string | undefined>>,
 ): StartOptions {
   const faults: string[] = [];
-  let flags: { once?: boolean; json?: boolean; help?: boolean } = {};
+  let flags = { once: false, json: false };
   try {
-    flags = parseArgs({
-      args: [...args],
-      options: { once: { type: "boolean" }, json: { type: "boolean" }, help: { type: "boolean", short: "h" } },
-      allowPositionals: false,
-    }).values;
+    const line = readCommandLine(command, args);
+    if (line.help) return { ...readStartOptions([], {}), help: true };
+    flags = line.values;
   } catch (error) {
-    faults.push(`${error instanceof Error ? error.message : String(error)} (known flags: --once, --json, --help)`);
+    if (!(error instanceof CommandLineError)) throw error;
+    faults.push(...error.faults);
   }
-  if (flags.help === true) return { ...readStartOptions([], {}), help: true };
   const read = (name: string): string | undefined => {
     const value = env[name]?.trim();
     return value === "" ? undefined : value;
@@ -132,9 +134,8 @@ export function readStartOptions(
   faults.push(...gateway.faults);
   if (faults.length > 0) throw new StartOptionsError(faults.map((fault) => `  ${fault}`).join("\n"));
   return {
-    once: flags.once ?? false,
-    json: flags.json ?? false,
-    help: flags.help ?? false,
+    ...flags,
+    help: false,
     gatewayPort,
     chainPort,
     rpcUrl,

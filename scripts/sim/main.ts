@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { decimal, type Option, runCommand, text, toggle, type Values, wholeNumber } from "../command-line.ts";
 import { drawChart } from "./report/svg.ts";
 import { maxAgainstMean } from "./scenarios/a-max-against-mean.ts";
 import { equalMachines } from "./scenarios/b-equal-machines.ts";
@@ -21,49 +21,49 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   g: room,
 };
 
-const usage = `npm run sim -- [--scenario a,b,...|all] [--seeds N] [--scale F] [--json] [--write DIR]
-                [--no-shared-prefill] [--count-cached] [--quiet]
+/** Names of scenarios, separated by commas. */
+const someScenarios: Option<readonly string[]> = {
+  placeholder: "a,b,...|all",
+  about: `a: maximum against mean   b: two equal machines   c: a provider that fails fast
+d: shares on the ring     e: degraded, over-stated, older status   f: a burst with the line
+g: scenario a with less and more room`,
+  fallback: Object.keys(scenarios),
+  shownFallback: "all",
+  read: (given) => {
+    const names = given === "all" ? Object.keys(scenarios) : given.split(",");
+    const known = names.every((name) => Object.hasOwn(scenarios, name));
+    return known ? { value: names } : { expected: `all or among ${Object.keys(scenarios).join(",")}` };
+  },
+};
 
-Runs the real routing policies against simulated backends.
+const command = {
+  name: "npm run sim --",
+  about: `Runs the real routing policies against simulated backends and prints percentiles, failures and retries with confidence intervals.`,
+  options: {
+    scenario: someScenarios,
+    seeds: wholeNumber({ about: "paired seeds", fallback: 10, least: 1 }),
+    scale: decimal({
+      placeholder: "F",
+      about: "shortens every run, e.g. 0.1 for a quick look; the figures in docs/routing are with 1",
+      fallback: 1,
+      least: 0.001,
+      most: 1,
+    }),
+    json: toggle("the last line of standard output is one JSON object with checks and figures"),
+    write: text("DIR", "writes tables, figures and SVG plots into a folder", undefined),
+    "no-shared-prefill": toggle("prefills of one backend do not wait for one another"),
+    "count-cached": toggle("cached tokens count in the measured throughput"),
+    quiet: toggle("no progress on standard error"),
+  },
+  examples: ["--scenario a,c --seeds 2 --scale 0.1", "--scenario all --json --write out"],
+};
 
-  --scenario           a: maximum against mean   b: two equal machines   c: a provider that fails fast
-                       d: shares on the ring     e: degraded, over-stated, older status   f: a burst with the line
-                       g: scenario a with less and more room
-  --seeds              paired seeds, default 10
-  --scale              shortens every run, e.g. 0.1 for a quick look; the figures in docs/routing are with 1
-  --json               last line of standard output: one JSON object
-  --write              writes tables, figures and SVG plots into a folder
-  --no-shared-prefill  prefills of one backend do not wait for one another
-  --count-cached       cached tokens count in the measured throughput`;
-
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      scenario: { type: "string", default: "all" },
-      seeds: { type: "string", default: "10" },
-      scale: { type: "string", default: "1" },
-      json: { type: "boolean", default: false },
-      write: { type: "string" },
-      "no-shared-prefill": { type: "boolean", default: false },
-      "count-cached": { type: "boolean", default: false },
-      quiet: { type: "boolean", default: false },
-      help: { type: "boolean", default: false },
-    },
-  });
-  if (values.help) {
-    console.log(usage);
-    return;
-  }
-  const wanted = values.scenario === "all" ? Object.keys(scenarios) : values.scenario.split(",");
-  const seeds = Number(values.seeds);
-  const scale = Number(values.scale);
-  if (!Number.isInteger(seeds) || seeds < 1) throw new UsageError("--seeds must be a positive integer");
-  if (!(scale > 0 && scale <= 1)) throw new UsageError("--scale must be above 0 and at most 1");
+async function main(values: Values<typeof command.options>): Promise<number> {
+  const { seeds, scale } = values;
   const reports: ScenarioReport[] = [];
-  for (const name of wanted) {
+  for (const name of values.scenario) {
     const scenario = scenarios[name];
-    if (scenario === undefined)
-      throw new UsageError(`--scenario must be among ${Object.keys(scenarios).join(", ")} or all`);
+    if (scenario === undefined) continue;
     const report = scenario({
       seeds: Array.from({ length: seeds }, (_, index) => index + 1),
       scale,
@@ -83,11 +83,7 @@ async function main(): Promise<void> {
     );
     console.log(JSON.stringify({ seeds, scale, passed: reports.every(passed), scenarios: results }));
   }
-}
-
-/** A command line that cannot be understood. */
-class UsageError extends Error {
-  override readonly name = "UsageError";
+  return 0;
 }
 
 function passed(report: ScenarioReport): boolean {
@@ -120,10 +116,4 @@ async function write(report: ScenarioReport, folder: string): Promise<void> {
   await writeFile(join(folder, `${scenario}.txt`), `${tables.join("\n\n")}\n`);
 }
 
-try {
-  await main();
-} catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  console.error(`${error.message}\n\n${usage}`);
-  process.exitCode = 2;
-}
+await runCommand(command, main);

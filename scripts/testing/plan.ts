@@ -28,6 +28,9 @@ const SUITES = {
 const CONTRACTS: readonly Step[] = [...SUITES.invariants, ...SUITES.hardhat];
 const NAMES: Readonly<Record<string, readonly Step[]>> = { ...SUITES, contracts: CONTRACTS };
 
+/** What `planTests` knows by name. */
+export const suiteNames: readonly string[] = Object.keys(NAMES);
+
 /** Every test there is. */
 const ALL: readonly Step[] = [...CONTRACTS, ...SUITES.unit, ...SUITES.e2e];
 
@@ -68,6 +71,6 @@ function runnerOf(file: string, isFolder: boolean): readonly [FileRunner, string
   if (file.endsWith(".ts")) return [ofContracts ? "hardhat" : "mocha", file];
   if (isFolder && !ofContracts) return ["mocha", `${file}/**/*.test.ts`];
   throw new UnknownTestsError(
-    `${file} is no suite (${Object.keys(NAMES).join(", ")}), no test file (.ts) and no folder of tests`,
+    `${file} is no suite (${suiteNames.join(", ")}), no test file (.ts) and no folder of tests`,
   );
 }
