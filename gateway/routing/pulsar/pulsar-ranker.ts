@@ -103,10 +103,11 @@ export class PulsarRanker {
     const cacheKey = `${model.length} ${model} ${key}`;
     const known = affinityKey === undefined ? undefined : this.#rankings.get(cacheKey);
     const hasher = () => new KeyHasher(this.#settings.seed, model, key);
-    if (known?.table === table) return new WholeRanking(table, known.best, hasher);
-    const best = bestOf(table.clusters, hasher(), kept);
+    const scores = () => scoresOf(table, ring, hasher());
+    if (known?.table === table) return new WholeRanking(table, known.best, scores);
+    const best = bestOf(table.clusters, scores(), kept);
     if (affinityKey !== undefined) this.#rankings.set(cacheKey, { table, best });
-    return new WholeRanking(table, best, hasher);
+    return new WholeRanking(table, best, scores);
   }
 
   /** A large ring: cached while neither ring nor any weight of the model has changed. */
@@ -160,20 +161,25 @@ function modelsOf(input: PolicyInput): (provider: Address) => readonly string[] 
 /** Slots of a cluster; of a provider that is alone, as most are, its slot itself. */
 type Members = number | readonly number[];
 
-/** The best clusters of a table for a key, by their index in the table. */
-function bestOf(clusters: readonly Cluster[], hasher: KeyHasher, count: number): Best<number> {
+/** The scores of a table's clusters for a key. */
+function scoresOf({ clusters, alone }: WeightTable, ring: HashRing, hasher: KeyHasher): number[] {
+  const units = alone === undefined ? undefined : hasher.units(ring.slots.texts, alone);
+  return clusters.map(({ id, weight }, index) => rendezvousScore(weight, units?.[index] ?? hasher.unit(id)));
+}
+
+/** The best clusters of a table, by their index in the table. */
+function bestOf(clusters: readonly Cluster[], scores: readonly number[], count: number): Best<number> {
   const best = new BestList<number>(count);
   for (let index = 0; index < clusters.length; index += 1) {
-    const { id, weight } = clusters[index] as Cluster;
-    best.offer(id, rendezvousScore(weight, hasher.unit(id)), index);
+    best.offer((clusters[index] as Cluster).id, scores[index] as number, index);
   }
   return { places: best.places, scores: best.scores };
 }
 
 /** All clusters in order, for the rare case that the best are of no use. */
-function allOf(clusters: readonly Cluster[], hasher: KeyHasher): Best<number> {
+function allOf(clusters: readonly Cluster[], scores: readonly number[]): Best<number> {
   const all = clusters
-    .map(({ id, weight }, place) => ({ id, place, score: rendezvousScore(weight, hasher.unit(id)) }))
+    .map(({ id }, place) => ({ id, place, score: scores[place] as number }))
     .toSorted((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1));
   return { places: all.map(({ place }) => place), scores: all.map(({ score }) => score) };
 }
@@ -181,13 +187,13 @@ function allOf(clusters: readonly Cluster[], hasher: KeyHasher): Best<number> {
 /** All members of a ring of moderate size, of which a cached ranking may hold only the best. */
 class WholeRanking implements PulsarRanking {
   readonly #table: WeightTable;
-  readonly #hasher: () => KeyHasher;
+  readonly #scores: () => readonly number[];
   #known: Best<number>;
 
-  constructor(table: WeightTable, known: Best<number>, hasher: () => KeyHasher) {
+  constructor(table: WeightTable, known: Best<number>, scores: () => readonly number[]) {
     this.#table = table;
     this.#known = known;
-    this.#hasher = hasher;
+    this.#scores = scores;
   }
 
   get unweighted(): readonly number[] {
@@ -201,7 +207,7 @@ class WholeRanking implements PulsarRanking {
   at(rank: number): RankedCluster | undefined {
     const { clusters } = this.#table;
     const known = this.#known.scores.length;
-    if (rank >= known && known < clusters.length) this.#known = allOf(clusters, this.#hasher());
+    if (rank >= known && known < clusters.length) this.#known = allOf(clusters, this.#scores());
     const cluster = clusters[this.#known.places[rank] ?? clusters.length];
     return cluster && { members: cluster.members, score: this.#known.scores[rank] as number };
   }
@@ -305,7 +311,10 @@ class NeighbourRanking implements PulsarRanking {
     if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
     const best = new BestList<Members>(neighbours);
     if (weighted.every(isAlone)) {
-      const units = hasher.units(weighted.map(({ provider }) => provider));
+      const units = hasher.units(
+        this.#ring.slots.texts,
+        weighted.map(({ slot }) => slot),
+      );
       for (let index = 0; index < weighted.length; index += 1) {
         const { provider, weight, slot } = weighted[index] as MemberWeight;
         best.offer(provider, rendezvousScore(weight, units[index] as number), slot);

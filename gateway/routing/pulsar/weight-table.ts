@@ -18,6 +18,8 @@ export interface WeightTable {
   readonly unweighted: readonly number[];
   /** Too few have the statistic for it to say who is better: every member is ranked with the same weight. */
   readonly isEqual: boolean;
+  /** The slot of each cluster when every one is a single provider under its own address. */
+  readonly alone: readonly number[] | undefined;
 }
 
 /** So many members with the statistic are always enough to rank by it. */
@@ -111,13 +113,22 @@ export function weightTable(
   }
   const isEqual = isTooFew(weighted.length, weighted.length + unweighted.length);
   if (isEqual) {
-    const clusters = [...ring.memberSlots()].map((slot) => clusterOf(equalWeight(slot, ring.addressOf(slot))));
-    return { clusters: clusters.toSorted((a, b) => (a.id < b.id ? -1 : 1)), unweighted: [], isEqual };
+    const clusters = [...ring.memberSlots()]
+      .map((slot) => clusterOf(equalWeight(slot, ring.addressOf(slot))))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    return { clusters, unweighted: [], isEqual, alone: slotsOfAlone(ring, clusters) };
   }
   // Sorted, so that the order in which members were found changes neither sums nor comparisons.
   weighted.sort((a, b) => (a.provider < b.provider ? -1 : 1));
   const clusters = clustersOf(weighted, statistic).toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  return { clusters, unweighted, isEqual };
+  return { clusters, unweighted, isEqual, alone: slotsOfAlone(ring, clusters) };
+}
+
+function slotsOfAlone(ring: HashRing, clusters: readonly Cluster[]): readonly number[] | undefined {
+  const slots = clusters.map(({ members }) => members[0] as number);
+  const isAlone = ({ id, members }: Cluster): boolean =>
+    members.length === 1 && id === ring.addressOf(members[0] as number);
+  return clusters.every(isAlone) ? slots : undefined;
 }
 
 /** Whether two tables rank every key alike: the same members in the same clusters with the same bits of weight. */

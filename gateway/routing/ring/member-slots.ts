@@ -1,4 +1,5 @@
 import type { Address } from "viem";
+import { FieldTable } from "../hash/field-table.ts";
 
 /** Bits of a ring point that name its member. */
 export const slotBits = 21;
@@ -11,6 +12,8 @@ const maxSlots = 2 ** slotBits;
 export class MemberSlots {
   readonly #addresses: Address[] = [];
   readonly #slots = new Map<Address, number>();
+  /** The texts of the addresses by their numbers, for the hashes of a ranking. */
+  readonly texts = new FieldTable();
 
   get full(): boolean {
     return this.#addresses.length >= maxSlots - 1;
@@ -27,6 +30,7 @@ export class MemberSlots {
     if (known !== undefined) return known;
     const slot = this.#addresses.length;
     if (slot >= maxSlots) throw new RangeError("too many addresses for one table of ring members");
+    this.texts.push(address);
     this.#addresses.push(address);
     this.#slots.set(address, slot);
     return slot;

@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { CommonPrefixHash, xxh3, xxh3Unit } from "../../../../gateway/routing/hash/xxh3.ts";
+import { readHashModule, renderHashModule } from "../../../../scripts/wasm.ts";
+import { fieldWords, mostFields, xxh3 } from "../../../../gateway/routing/hash/xxh3.ts";
 
 /** Length of an input whose byte i is `131 i + 17 floor(i / 256) + 7`, and its hash by two independent implementations that agreed. */
 const vectors: readonly (readonly [number, string])[] = [
@@ -55,51 +56,73 @@ const vectors: readonly (readonly [number, string])[] = [
   [4096, "48aa0572119e973a"],
 ];
 
-function inputOf(length: number): DataView {
-  return new DataView(Uint8Array.from({ length }, (_, i) => 131 * i + 17 * (i >> 8) + 7).buffer);
+function write(length: number, more = 0): void {
+  xxh3.makeRoom(length + more);
+  for (let i = 0; i < length + more; i += 1) xxh3.bytes[i] = 131 * i + 17 * (i >> 8) + 7;
 }
 
-const hex = (half: number): string => half.toString(16).padStart(8, "0");
-
 describe("xxh3", () => {
+  it("is what its source gives", async () => {
+    expect(await readHashModule()).to.equal(await renderHashModule());
+  });
+
   it("gives the published hash at every length class and its borders", () => {
     for (const [length, expected] of vectors) {
-      const { high, low } = xxh3(inputOf(length));
-      expect(hex(high) + hex(low), `length ${length}`).to.equal(expected);
+      write(length);
+      expect(xxh3.hash(length).toString(16).padStart(16, "0"), `length ${length}`).to.equal(expected);
+      expect(xxh3.high(length), `length ${length}`).to.equal(Number.parseInt(expected.slice(0, 8), 16));
     }
   });
 
-  it("reads only the bytes it is told to, so that one buffer serves all candidates", () => {
-    for (const [length] of vectors) {
-      const longer = inputOf(length + 9);
-      expect(xxh3(longer, length)).to.deep.equal(xxh3(inputOf(length)));
+  it("reads only the bytes it is told to, so that one message serves all candidates", () => {
+    for (const [length, expected] of vectors) {
+      write(length, 9);
+      expect(xxh3.hash(length).toString(16).padStart(16, "0"), `length ${length}`).to.equal(expected);
     }
-  });
-
-  it("refuses to read past the end", () => {
-    expect(() => xxh3(inputOf(4), 5)).to.throw(RangeError);
   });
 
   it("turns the top 53 bits into a number strictly between 0 and 1", () => {
     for (const [length, expected] of vectors) {
+      write(length);
       const bits = BigInt(`0x${expected}`) >> 11n;
-      expect(xxh3Unit(inputOf(length)), `length ${length}`).to.equal((Number(bits) + 0.5) / 2 ** 53);
-      expect(xxh3Unit(inputOf(length)))
-        .to.be.greaterThan(0)
-        .and.lessThan(1);
+      expect(xxh3.unit(length), `length ${length}`).to.equal((Number(bits) + 0.5) / 2 ** 53);
+      expect(xxh3.unit(length)).to.be.greaterThan(0).and.lessThan(1);
     }
   });
 
-  it("is the same when the blocks of a common beginning are mixed once", () => {
-    for (const common of [0, 7, 16, 40, 64, 100]) {
-      const hash = new CommonPrefixHash(common);
-      for (const length of [common + 5, common + 20, common + 20, 120, 150, common + 5].filter((it) => it >= common)) {
-        for (let variant = 0; variant < 5; variant += 1) {
-          const input = inputOf(length);
-          for (let at = common; at < length; at += 1) input.setUint8(at, (at * 31 + variant * 7) & 255);
-          expect(hash.unit(input, length), `${common} of ${length}`).to.equal(xxh3Unit(input));
-        }
+  it("is the same for many endings at once, and leaves the beginning as it is", () => {
+    for (const prefix of [0, 1, 7, 16, 40, 64, 100, 128, 200, 236, 237, 1500]) {
+      for (const count of [0, 1, 3, mostFields]) {
+        write(prefix);
+        const beginning = xxh3.bytes.slice(0, prefix);
+        const endings = Array.from({ length: count }, (_, index) =>
+          Uint8Array.from({ length: index % (4 * fieldWords - 3) }, (_byte, at) => 31 * at + 7 * index),
+        );
+        const fieldBytes = new Uint8Array(xxh3.fields.buffer, xxh3.fields.byteOffset, xxh3.fields.byteLength);
+        endings.forEach((ending, index) => {
+          xxh3.fields[index * fieldWords] = ending.length;
+          fieldBytes.set(ending, 4 * (index * fieldWords + 1));
+        });
+        xxh3.units(prefix, count);
+        const together = [...xxh3.results.subarray(0, count)];
+        const alone = endings.map((ending) => {
+          xxh3.view.setUint32(prefix, ending.length, true);
+          xxh3.bytes.set(ending, prefix + 4);
+          return xxh3.unit(prefix + 4 + ending.length);
+        });
+        expect(together, `${count} behind ${prefix}`).to.deep.equal(alone);
+        expect(xxh3.bytes.slice(0, prefix)).to.deep.equal(beginning);
       }
     }
+  });
+
+  it("keeps what was written of a message when it makes room for more", () => {
+    write(4096);
+    const before = xxh3.bytes.length;
+    xxh3.makeRoom(before + 100_000);
+    expect(xxh3.bytes.length).to.be.at.least(before + 100_000);
+    expect(xxh3.hash(4096).toString(16)).to.equal("48aa0572119e973a");
+    xxh3.view.setUint8(before + 99_999, 7);
+    expect(xxh3.bytes[before + 99_999]).to.equal(7);
   });
 });
