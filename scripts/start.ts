@@ -84,7 +84,12 @@ function networkOptions(options: StartOptions, output: StartOutput): NetworkOpti
     gateways: [{ name: "gateway", port: options.gatewayPort, env: options.gatewayEnv }],
     chainPort: options.chainPort,
     blockTimeMs: options.blockTimeMs,
-    backend: { engine: options.engine, models: [sharedModel, singleModel], tokenDelayMs: 15 },
+    backend: {
+      engine: options.engine,
+      port: options.backendPort,
+      models: [sharedModel, singleModel],
+      tokenDelayMs: 15,
+    },
     onStep: (text) => output.step(text),
     ...(options.rpcUrl === undefined ? {} : { rpcUrl: options.rpcUrl }),
     ...(options.funderKey === undefined ? {} : { funderKey: options.funderKey }),

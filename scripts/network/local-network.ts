@@ -27,6 +27,8 @@ export interface NetworkOptions {
   /** An existing OpenAI-compatible backend in place of the embedded one. */
   readonly backendUrl?: string;
   readonly backend?: {
+    /** Port on 127.0.0.1; 0, the default: a free one. */
+    readonly port?: number;
     readonly engine: "auto" | "llama" | "text";
     readonly models: readonly string[];
     readonly tokenDelayMs?: number;
@@ -321,9 +323,9 @@ async function startBackendProcess(
   children: Child[],
   step: (text: string) => void,
 ): Promise<string> {
-  const backend = options.backend ?? { engine: "auto", models: ["tiny"] };
+  const backend: NonNullable<NetworkOptions["backend"]> = options.backend ?? { engine: "auto", models: ["tiny"] };
   step("starting the embedded model");
-  const port = await usablePort("T4T_BACKEND_PORT", 0);
+  const port = await usablePort("T4T_BACKEND_PORT", backend.port ?? 0);
   const url = `http://127.0.0.1:${port}`;
   const child = startChild({
     name: "backend",

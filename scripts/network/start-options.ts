@@ -17,6 +17,8 @@ export interface StartOptions {
   readonly backendUrl: string | undefined;
   /** Model id at the backend; needed with a backend URL. */
   readonly backendModel: string | undefined;
+  /** Port of the embedded model; 0 = a free one. */
+  readonly backendPort: number;
   readonly engine: "auto" | "llama" | "text";
   readonly blockTimeMs: number;
   readonly dataDir: string | undefined;
@@ -52,7 +54,8 @@ stays up until Ctrl-C.`,
   T4T_DEPLOYMENT_FILE     use these contracts instead of deploying
   T4T_BACKEND_URL         OpenAI-compatible backend instead of the embedded model, such as http://127.0.0.1:11434 (Ollama)
   T4T_BACKEND_MODEL       model id at that backend
-  T4T_ENGINE              auto, llama or text: the embedded model
+  T4T_ENGINE              auto, llama or text: the embedded model (auto = llama where it runs)
+  T4T_BACKEND_PORT        port of the embedded model on 127.0.0.1 (0 = a free one)
   T4T_DATA_DIR            keep data here instead of in a temporary folder; with T4T_RPC_URL a later run goes on with the same contracts
 Every other T4T_ variable of the gateway (docs/settings.md) is handed on to it.`,
   examples: ["--once", "--json"],
@@ -60,7 +63,8 @@ Every other T4T_ variable of the gateway (docs/settings.md) is handed on to it.`
 
 export const startHelp = `${helpOf(command)}\n`;
 
-const ownVariables = new Set([
+/** Variables that `npm start` itself reads. */
+export const ownVariables: ReadonlySet<string> = new Set([
   "T4T_GATEWAY_PORT",
   "T4T_CHAIN_PORT",
   "T4T_BLOCK_TIME_MS",
@@ -70,6 +74,7 @@ const ownVariables = new Set([
   "T4T_BACKEND_URL",
   "T4T_BACKEND_MODEL",
   "T4T_ENGINE",
+  "T4T_BACKEND_PORT",
   "T4T_DATA_DIR",
 ]);
 
@@ -125,6 +130,7 @@ export function readStartOptions(
   if (backendModel !== undefined && backendUrl === undefined) faults.push("T4T_BACKEND_MODEL needs T4T_BACKEND_URL");
   const gatewayPort = port("T4T_GATEWAY_PORT", 8484);
   const chainPort = port("T4T_CHAIN_PORT", 0);
+  const backendPort = port("T4T_BACKEND_PORT", 0);
   const blockTimeMs = integer("T4T_BLOCK_TIME_MS", read("T4T_BLOCK_TIME_MS"), 0, 600_000, faults);
   const gatewayEnv: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
@@ -143,6 +149,7 @@ export function readStartOptions(
     deploymentFile,
     backendUrl,
     backendModel,
+    backendPort,
     engine: engine as StartOptions["engine"],
     blockTimeMs,
     dataDir: read("T4T_DATA_DIR"),
