@@ -1,4 +1,5 @@
 import { readFile, stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { modelKeyOf } from "../../protocol/model-key.ts";
 import { maxUint96 } from "../../protocol/money.ts";
@@ -68,7 +69,8 @@ const schema = z.strictObject({
 type EndpointsFile = z.output<typeof schema>;
 
 /**
- * Reads a file of backends and offerings. Unknown fields are refused: a misspelt one would silently be the default.
+ * Reads a file of backends and offerings. Unknown fields are refused: a misspelt one would silently be the default. A relative
+ * `apiKeyFile` is looked for in the folder of this file.
  *
  * @throws EndpointsFileError with every fault; keys are never repeated.
  */
@@ -99,7 +101,7 @@ async function parseEndpoints(path: string, text: string, environment: Environme
   const faults = crossFaults(parsed.data);
   const backends = new Map<string, BackendConfig>();
   for (const [index, backend] of parsed.data.backends.entries()) {
-    const key = await apiKeyOf(backend, environment);
+    const key = await apiKeyOf(backend, environment, dirname(path));
     if (typeof key === "string") faults.push(`backends.${index}.${key}`);
     backends.set(backend.name, {
       name: backend.name,
@@ -148,10 +150,14 @@ function crossFaults(file: EndpointsFile): string[] {
   return faults;
 }
 
-/** The key of a backend, undefined where it needs none, or a text that says what is wrong. */
+/**
+ * The key of a backend, undefined where it needs none, or a text that says what is wrong.
+ * @param folder where the path of a key begins that is not absolute: beside the file that names it.
+ */
 async function apiKeyOf(
   backend: EndpointsFile["backends"][number],
   environment: Environment,
+  folder: string,
 ): Promise<Secret | string | undefined> {
   if (backend.apiKeyEnv !== undefined) {
     const value = environment[backend.apiKeyEnv]?.trim();
@@ -159,16 +165,17 @@ async function apiKeyOf(
     return isHeaderText(value) ? new Secret(value) : "apiKeyEnv: the variable holds what no header can carry";
   }
   if (backend.apiKeyFile === undefined) return undefined;
+  const file = resolve(folder, backend.apiKeyFile);
   try {
-    const { mode } = await stat(backend.apiKeyFile);
+    const { mode } = await stat(file);
     if (process.platform !== "win32" && (mode & 0o077) !== 0) {
-      return `apiKeyFile: others can read ${backend.apiKeyFile}; run: chmod 600 ${backend.apiKeyFile}`;
+      return `apiKeyFile: others can read ${file}; run: chmod 600 ${file}`;
     }
-    const value = (await readFile(backend.apiKeyFile, "utf8")).trim();
-    if (value === "") return `apiKeyFile: ${backend.apiKeyFile} is empty`;
+    const value = (await readFile(file, "utf8")).trim();
+    if (value === "") return `apiKeyFile: ${file} is empty`;
     return isHeaderText(value) ? new Secret(value) : "apiKeyFile: the file holds what no header can carry";
   } catch {
-    return `apiKeyFile: ${backend.apiKeyFile} cannot be read`;
+    return `apiKeyFile: ${file} cannot be read`;
   }
 }
 

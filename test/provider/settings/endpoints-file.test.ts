@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { chmod, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../chain/system-clock.ts";
@@ -119,6 +119,15 @@ describe("the endpoints file", () => {
     expect(await faultsOf(withFile))
       .to.include("chmod 600")
       .and.not.include("sk-2");
+  });
+
+  it("finds a key beside itself, wherever the node was started", async () => {
+    await mkdir(join(folder, "keys"));
+    await writeFile(join(folder, "keys", "gpu.key"), "sk-3\n", { mode: 0o600 });
+    const withFile = { ...good, backends: [{ ...good.backends[0], apiKeyFile: join("keys", "gpu.key") }] };
+    expect((await read(withFile)).backends.get("gpu")?.apiKey?.reveal()).to.equal("sk-3");
+    const missing = { ...good, backends: [{ ...good.backends[0], apiKeyFile: "other.key" }] };
+    expect(await faultsOf(missing)).to.include(`apiKeyFile: ${join(folder, "other.key")} cannot be read`);
   });
 
   it("is followed: a replaced file takes effect, a bad one keeps what is in force and is complained of once", async () => {
