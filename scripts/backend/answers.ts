@@ -11,6 +11,8 @@ import {
   doneFrame,
   type FrameContext,
   FrameWriter,
+  timingsBody,
+  type TimingsBody,
   usageBody,
   type UsageBody,
 } from "./openai-frames.ts";
@@ -41,7 +43,7 @@ export async function streamAnswers(job: AnswerJob, response: ServerResponse): P
     if (response.write(frame)) return;
     return once(response, "drain", { signal }).then(() => undefined);
   };
-  const usage = await writeAnswers(job, {
+  const { usage } = await writeAnswers(job, {
     start: (index) => {
       if (parsed.kind === "chat") return write(frames.role(index));
     },
@@ -56,7 +58,7 @@ export async function streamAnswers(job: AnswerJob, response: ServerResponse): P
 export async function collectAnswers(job: AnswerJob, response: ServerResponse): Promise<void> {
   const answers: Answer[] = [];
   let parts: string[] = [];
-  const usage = await writeAnswers(job, {
+  const { usage, timings } = await writeAnswers(job, {
     start: () => {
       parts = [];
     },
@@ -67,7 +69,7 @@ export async function collectAnswers(job: AnswerJob, response: ServerResponse): 
       answers.push({ index, text: parts.join(""), finishReason });
     },
   });
-  sendJson(response, 200, answerBody(job.context, answers, usage));
+  sendJson(response, 200, answerBody(job.context, answers, usage, timings));
 }
 
 /** Where the answers go; everything is awaited. */
@@ -77,9 +79,18 @@ interface AnswerSink {
   readonly finish: (index: number, reason: Completion["finishReason"]) => void | Promise<void>;
 }
 
+/** What all answers of a request came to. */
+interface Totals {
+  readonly usage: UsageBody;
+  /** Of the only answer; undefined where there are several, as the object tells of one. */
+  readonly timings: TimingsBody | undefined;
+}
+
 /** All answers of a request, one after another: a request has one slot. */
-async function writeAnswers(job: AnswerJob, sink: AnswerSink): Promise<UsageBody> {
+async function writeAnswers(job: AnswerJob, sink: AnswerSink): Promise<Totals> {
   const { parsed, counters } = job;
+  const isOnly = parsed.prompts.length * parsed.answersPerPrompt === 1;
+  let timings: TimingsBody | undefined;
   let promptTokens = 0;
   let completionTokens = 0;
   let cachedTokens = 0;
@@ -89,13 +100,14 @@ async function writeAnswers(job: AnswerJob, sink: AnswerSink): Promise<UsageBody
     for (let answer = 0; answer < parsed.answersPerPrompt; answer += 1) {
       const completion = await writeOne(job, sink, place, answer);
       completionTokens += completion.completionTokens;
+      if (isOnly) timings = timingsBody(prompt.length, completion);
       // A prompt counts once, so what its first reading found known counts too.
       if (answer > 0) continue;
       cachedTokens += completion.cachedTokens;
       counters.cachedTokens += completion.cachedTokens;
     }
   }
-  return usageBody(promptTokens, completionTokens, cachedTokens);
+  return { usage: usageBody(promptTokens, completionTokens, cachedTokens), timings };
 }
 
 async function writeOne(job: AnswerJob, sink: AnswerSink, place: number, answer: number): Promise<Completion> {

@@ -66,15 +66,22 @@ export interface Completion {
   readonly completionTokens: number;
   /** Tokens of the prompt that were already known. */
   readonly cachedTokens: number;
+  /** From the engine's begin on the prompt to the first token, ms; to the end where there is none. */
+  readonly promptMs: number;
+  /** From the first token to the end, ms. */
+  readonly generatingMs: number;
 }
 
 /** Lets the engine write one answer. Throws the signal's reason, a `CutError`, or what the engine throws. */
 export async function complete(engine: Engine, request: CompletionRequest): Promise<Completion> {
   const { pace, prompt, signal } = request;
+  const { clock } = pace;
   const decoder = tokenizer.decoder();
   const matcher = new StopMatcher(request.stops);
   let cachedTokens = 0;
   let completionTokens = 0;
+  let begunAt = clock.monotonic();
+  let firstAt: number | undefined;
   const tokens = engine.generate({
     prompt,
     maxTokens: request.maxTokens,
@@ -85,26 +92,33 @@ export async function complete(engine: Engine, request: CompletionRequest): Prom
     signal,
     onPrompt: (cached) => {
       cachedTokens = cached;
+      // Only now: before, the answer may have waited for its turn in the engine.
+      begunAt = clock.monotonic();
     },
   });
+  const end = (finishReason: Completion["finishReason"]): Completion => {
+    const endedAt = clock.monotonic();
+    const generatingSince = firstAt ?? endedAt;
+    const times = { promptMs: generatingSince - begunAt, generatingMs: endedAt - generatingSince };
+    return { finishReason, completionTokens, cachedTokens, ...times };
+  };
   // Nothing is awaited that is not there: a turn of the event loop's queue for each token is what a fast engine would cost most.
   for await (const token of tokens) {
-    if (completionTokens === 0)
-      await delay(pace.clock, pace.promptTokenDelayMs * (prompt.length - cachedTokens), signal);
-    if (pace.tokenDelayMs > 0) await delay(pace.clock, pace.tokenDelayMs, signal);
+    if (completionTokens === 0) await delay(clock, pace.promptTokenDelayMs * (prompt.length - cachedTokens), signal);
+    if (pace.tokenDelayMs > 0) await delay(clock, pace.tokenDelayMs, signal);
     const verdict = request.beforeToken(completionTokens);
     if ((verdict instanceof Promise ? await verdict : verdict) === "cut") throw new CutError();
     signal.throwIfAborted();
+    firstAt ??= clock.monotonic();
     completionTokens += 1;
     request.onToken();
     const { text, stopped } = matcher.push(decoder.push(token));
     const taken = text === "" ? undefined : request.onText(text);
     if (taken !== undefined) await taken;
-    if (stopped) return { finishReason: "stop", completionTokens, cachedTokens };
+    if (stopped) return end("stop");
   }
   const last = matcher.push(decoder.end());
   const rest = last.stopped ? last.text : last.text + matcher.end();
   if (rest !== "") await request.onText(rest);
-  const finishReason = completionTokens < request.maxTokens ? "stop" : "length";
-  return { finishReason, completionTokens, cachedTokens };
+  return end(completionTokens < request.maxTokens ? "stop" : "length");
 }

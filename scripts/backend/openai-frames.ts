@@ -18,6 +18,22 @@ export interface UsageBody {
   readonly prompt_tokens_details: { readonly cached_tokens: number };
 }
 
+/** llama.cpp's object of what an answer took, ms. A rate without a time or a count is `null` on the wire, as there. */
+export interface TimingsBody {
+  /** Tokens of the prompt that were known; `prompt_n` are the others. */
+  readonly cache_n: number;
+  readonly prompt_n: number;
+  /** To the first token. */
+  readonly prompt_ms: number;
+  readonly prompt_per_token_ms: number;
+  readonly prompt_per_second: number;
+  readonly predicted_n: number;
+  /** From the first token to the end. */
+  readonly predicted_ms: number;
+  readonly predicted_per_token_ms: number;
+  readonly predicted_per_second: number;
+}
+
 /** One finished answer. */
 export interface Answer {
   readonly index: number;
@@ -37,12 +53,35 @@ export function usageBody(promptTokens: number, completionTokens: number, cached
   };
 }
 
+/** @param promptTokens of the whole prompt. */
+export function timingsBody(promptTokens: number, completion: Completion): TimingsBody {
+  const { cachedTokens, promptMs, completionTokens, generatingMs } = completion;
+  const computed = promptTokens - cachedTokens;
+  return {
+    cache_n: cachedTokens,
+    prompt_n: computed,
+    prompt_ms: promptMs,
+    prompt_per_token_ms: promptMs / computed,
+    prompt_per_second: (1000 * computed) / promptMs,
+    predicted_n: completionTokens,
+    predicted_ms: generatingMs,
+    predicted_per_token_ms: generatingMs / completionTokens,
+    predicted_per_second: (1000 * completionTokens) / generatingMs,
+  };
+}
+
 /** The body of an answer that is not streamed. */
-export function answerBody(context: FrameContext, answers: readonly Answer[], usage: UsageBody): string {
+export function answerBody(
+  context: FrameContext,
+  answers: readonly Answer[],
+  usage: UsageBody,
+  timings: TimingsBody | undefined,
+): string {
   return JSON.stringify({
     ...head(context, false),
     choices: answers.map((answer) => finishedChoice(context, answer)),
     usage,
+    timings,
   });
 }
 

@@ -6,6 +6,7 @@ import { completionPrompt } from "../../../scripts/backend/prompt.ts";
 import { createTextEngine } from "../../../scripts/backend/text-model.ts";
 import { tokenizer } from "../../../scripts/backend/tokenizer.ts";
 import { SseSplitter } from "../../../protocol/sse.ts";
+import { readEngineTimings } from "../../../provider/upstream/engine-timings.ts";
 import { ManualClock } from "../../gateway/routing/support/manual-clock.ts";
 import { until } from "../../support/until.ts";
 import { chat, closeBackends, jsonOf, post, postUnread, textBackend } from "./support/backend.ts";
@@ -154,6 +155,53 @@ describe("the backend server", () => {
         )
         .filter((choice) => choice?.finish_reason === "length");
       expect(finished.map((choice) => choice?.index)).to.deep.equal([0, 1, 2]);
+    });
+  });
+
+  describe("timings", () => {
+    interface Timed {
+      readonly usage: Usage;
+      readonly timings?: Readonly<Record<string, number | null>>;
+    }
+
+    it("of an answer in one piece are llama.cpp's, so that a provider node measures traffic without streams", async () => {
+      const clock = new ManualClock();
+      const backend = await textBackend({ clock, promptTokenDelayMs: 2, tokenDelayMs: 5 });
+      const answer = post(backend, "/v1/chat/completions", chat({ max_tokens: 3, min_tokens: 3 }));
+      for (const delayMs of [20, 5, 5, 5]) {
+        await until("the answer waits for the clock", () => clock.pending.length === 1);
+        clock.advance(delayMs);
+      }
+      const { timings } = await jsonOf<Timed>(await answer);
+      expect(timings).to.deep.equal({
+        cache_n: 0,
+        prompt_n: 10,
+        prompt_ms: 25,
+        prompt_per_token_ms: 2.5,
+        prompt_per_second: 400,
+        predicted_n: 3,
+        predicted_ms: 10,
+        predicted_per_token_ms: 10 / 3,
+        predicted_per_second: 300,
+      });
+      expect(readEngineTimings(timings)).to.deep.equal({ promptTokens: 10, generatingMs: 10 });
+    });
+
+    it("leave out of the prompt what was known before", async () => {
+      const backend = await textBackend();
+      const prompt = chat({ max_tokens: 2 }, "the gateway takes a request ".repeat(20));
+      await post(backend, "/v1/chat/completions", prompt);
+      const { usage, timings } = await jsonOf<Timed>(await post(backend, "/v1/chat/completions", prompt));
+      expect(timings).to.include({ cache_n: usage.prompt_tokens_details.cached_tokens });
+      expect((timings?.cache_n ?? 0) + (timings?.prompt_n ?? 0)).to.equal(usage.prompt_tokens);
+    });
+
+    it("tell of one answer, so they are absent where there are several, and where a stream shows its own times", async () => {
+      const backend = await textBackend();
+      const several = await post(backend, "/v1/chat/completions", chat({ n: 2, max_tokens: 2 }));
+      expect(await jsonOf<Timed>(several)).to.not.have.property("timings");
+      const stream = await post(backend, "/v1/chat/completions", chat({ stream: true, max_tokens: 2 }));
+      expect(await stream.text()).to.not.include("timings");
     });
   });
 
