@@ -1,12 +1,7 @@
-/**
- * Writes the WebAssembly modules that the runtime imports, so that running T4T needs no assembler.
- *
- *   npm run wasm             assemble and write
- *   npm run wasm -- --check  assemble and fail when a file differs from the assembler's output
- */
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import wabt from "wabt";
+import { runCommand, toggle, type Values } from "./command-line.ts";
 
 const source = new URL("../gateway/routing/hash/xxh3.wat", import.meta.url);
 const target = new URL("../gateway/routing/hash/xxh3-module.ts", import.meta.url);
@@ -36,17 +31,27 @@ export async function readHashModule(): Promise<string> {
   return readFile(target, "utf8").catch(() => "");
 }
 
-async function main(check: boolean): Promise<void> {
+const command = {
+  name: "npm run wasm --",
+  about:
+    "Assembles gateway/routing/hash/xxh3.wat and writes the module that the runtime imports, so that running T4T needs no assembler.",
+  options: { check: toggle("writes nothing; exits with 1 when xxh3-module.ts differs from the assembler's output") },
+  examples: ["--check"],
+};
+
+async function main({ check }: Values<typeof command.options>): Promise<number> {
   const text = await renderHashModule();
   if (text === (await readHashModule())) {
     console.log("gateway/routing/hash/xxh3-module.ts is up to date");
-  } else if (check) {
-    console.error("gateway/routing/hash/xxh3-module.ts differs from xxh3.wat: run npm run wasm");
-    process.exitCode = 1;
-  } else {
-    await writeFile(target, text);
-    console.log("wrote gateway/routing/hash/xxh3-module.ts");
+    return 0;
   }
+  if (check) {
+    console.error("gateway/routing/hash/xxh3-module.ts differs from xxh3.wat: run npm run wasm");
+    return 1;
+  }
+  await writeFile(target, text);
+  console.log("wrote gateway/routing/hash/xxh3-module.ts");
+  return 0;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.includes("--check"));
+if (process.argv[1] === fileURLToPath(import.meta.url)) await runCommand(command, main);
