@@ -1,6 +1,7 @@
 import type { Address } from "viem";
 import { collateralFor, escrowFor, maxUint96 } from "../../protocol/money.ts";
 import type { CompletionRequest } from "../openai/completion-request.ts";
+import type { OfferedTerms } from "../routing/stake.ts";
 import type { Candidate } from "../routing/types.ts";
 
 /** How much is locked and bound. */
@@ -59,21 +60,16 @@ export function mayExceedContext(request: CompletionRequest, contextLength: numb
 }
 
 /** Wei that one candidate's answer can cost at most, with headroom. */
-export function escrowAt(request: CompletionRequest, candidate: Candidate, policy: EscrowPolicy): bigint {
+export function escrowAt(request: CompletionRequest, terms: OfferedTerms, policy: EscrowPolicy): bigint {
   const amount = escrowFor({
-    inputTokens: inputBoundAt(request, candidate.contextLength),
-    outputTokens: outputBoundAt(request, candidate.contextLength, policy),
-    prices: candidate,
+    inputTokens: inputBoundAt(request, terms.contextLength),
+    outputTokens: outputBoundAt(request, terms.contextLength, policy),
+    prices: terms,
     headroomRatio: policy.headroomRatio,
     // Each choice has the whole context for itself.
-    contextLength: candidate.contextLength * request.choices,
+    contextLength: terms.contextLength * request.choices,
   });
   return amount > policy.minPayment ? amount : policy.minPayment;
-}
-
-/** Wei of its stake that one candidate's job would hold at least: a post for dearer candidates, too, locks more. */
-export function collateralAt(request: CompletionRequest, candidate: Candidate, policy: EscrowPolicy): bigint {
-  return collateralFor(escrowAt(request, candidate, policy), policy.collateralBps);
 }
 
 /**

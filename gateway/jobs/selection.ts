@@ -10,8 +10,9 @@ import type { PostHandle } from "../routing/statistics/posts.ts";
 import type { RoutingRequest, Selection } from "../routing/types.ts";
 import { waitingNeeds } from "../routing/waiting-needs.ts";
 import { parseEndpoint } from "../upstream/endpoint.ts";
-import { collateralAt, type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts";
+import { type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts";
 import type { GatewayStatistics } from "./gateway-statistics.ts";
+import { jobCollateral } from "./job-collateral.ts";
 import type { JobRequest } from "./job-request.ts";
 
 /** Capacity taken for one post: terms for the chain, and places in the statistics that hold it. */
@@ -132,7 +133,7 @@ export class Selector {
       elapsedMs: this.#sources.clock.monotonic() - arrivedAt,
       tried: this.tried,
       maxPrice: this.#sources.maxPrice,
-      collateralAt: (candidate) => collateralAt(completion, candidate, this.#sources.escrow()),
+      collateral: jobCollateral(completion, this.#sources.escrow()),
     };
     return select(
       published,

@@ -4,7 +4,6 @@ import type { Limits } from "./pool/limits.ts";
 import { type Member, standings } from "./pool/member.ts";
 import { memberIn } from "./pool/placement.ts";
 import type { Pool } from "./pool/pool.ts";
-import { isUnderstaked } from "./stake.ts";
 import type { Candidate, Exclusion, ExclusionCounts, ExclusionReason, RoutingRequest } from "./types.ts";
 
 /** Leaves that a count may enter before it estimates; see `SortedTree.count`. */
@@ -61,10 +60,9 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
       const candidate = limits.best(member);
       if (candidate === undefined || input.request.tried.has(candidate.provider)) continue;
       // Nobody waits for a slot where the job could not be placed.
-      const lasting = lastingReason(candidate, input);
-      if (lasting !== undefined) {
+      if (input.isRefused(candidate.provider)) {
         busyCount -= 1;
-        tally.add(candidate.provider, lasting);
+        tally.add(candidate.provider, "endpoint_refused");
         continue;
       }
       busy.push(candidate);
@@ -82,27 +80,24 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   return { busy, busyCount, excluded: tally.excluded, excludedCounts: tally.counts };
 }
 
-/** Why a full candidate would not do with a free slot either. */
-function lastingReason(candidate: Candidate, { isRefused, request }: ExclusionInput): ExclusionReason | undefined {
-  if (isRefused(candidate.provider)) return "endpoint_refused";
-  return isUnderstaked(candidate, request) ? "insufficient_stake" : undefined;
-}
-
 const activePlaces = [...standings, "full", "stale"] as const;
 
-/** Active members whose price or context does not fit. */
+/** Active members whose price, context or stake does not fit. */
 function countMisfits({ pool, limits }: ExclusionInput, tally: Tally): void {
   let byPrice = 0;
   let byContext = 0;
+  let byStake = 0;
   for (const place of activePlaces) {
     const tree = pool.at(place);
     if (tree.size === 0) continue;
     const fitting = tree.count(limits.visit, limits.matches, countLeaves);
     if (fitting === tree.size) continue;
+    const inTerms = limits.limitsStake ? tree.count(limits.visitTerms, limits.termsMatch, countLeaves) : fitting;
     const priced = limits.limitsPrice ? tree.count(limits.visitPrice, limits.pricesMatch, countLeaves) : tree.size;
     byPrice += tree.size - priced;
-    byContext += Math.max(0, priced - fitting);
-    // Price sorts the members, so the dearest are at the end; misfits of context are found only while few are looked at.
+    byContext += Math.max(0, priced - inTerms);
+    byStake += Math.max(0, inTerms - fitting);
+    // Price sorts the members, so the dearest are at the end; misfits of context or stake are found only while few are looked at.
     for (const member of lookedAt(tree.size, (rank) => tree.at(rank))) {
       const fault = limits.memberFault(member);
       if (fault !== undefined) tally.list(member.provider, fault);
@@ -111,6 +106,7 @@ function countMisfits({ pool, limits }: ExclusionInput, tally: Tally): void {
   }
   tally.raise("price_above_limit", byPrice);
   tally.raise("context_too_small", byContext);
+  tally.raise("insufficient_stake", byStake);
 }
 
 const mostLookedAt = 64;

@@ -4,6 +4,7 @@ import type { Random } from "../../protocol/clock.ts";
 import type { Reputation, Standing } from "./reputation.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
 import type { MemberSlots } from "./ring/member-slots.ts";
+import type { JobCollateral } from "./stake.ts";
 import type { RoutingState } from "./state.ts";
 
 /** Strategies by their configured name. */
@@ -60,8 +61,8 @@ export interface RoutingRequest {
   readonly tried: ReadonlySet<Address>;
   /** Highest price of either kind, wei per million tokens; undefined = no limit. */
   readonly maxPrice: bigint | undefined;
-  /** Wei of stake that a candidate's job would hold; absent: none. */
-  readonly collateralAt?: (candidate: Candidate) => bigint;
+  /** What the job would hold of a candidate's stake; absent: nothing. */
+  readonly collateral?: JobCollateral;
 }
 
 /** What this gateway and the providers' signed status know, read at the moment of a decision. All optional values are absent while unknown. */
@@ -109,10 +110,10 @@ export type WeightStatistic = "max-input-tps" | "last-mean-input-tps";
 
 /** Weights of one model's providers by their slots. */
 export interface SlotWeights {
-  /** Input tokens per second; undefined when nothing fresh is known. */
-  weightOf(slot: number): number | undefined;
-  /** The engine that a provider with a weight shares; undefined: it is alone. */
-  clusterOf(slot: number): string | undefined;
+  /** Input tokens per second of each of some slots; 0 where nothing fresh is known. */
+  weightsOf(slots: readonly number[]): number[];
+  /** The engines that some providers share, undefined for those that are alone; undefined when all of them are. */
+  clustersOf(slots: readonly number[]): (string | undefined)[] | undefined;
 }
 
 export interface MeasuredStatistics {
@@ -186,7 +187,7 @@ export interface Ranking {
  * asked for, because a registry may hold 100,000 providers and a decision may look at few.
  */
 export interface CandidatePool {
-  /** Upper bound of the number of free candidates: price, context and what was tried are not regarded. */
+  /** Upper bound of the number of free candidates: price, context, stake and what was tried are not regarded. */
   readonly size: number;
   /** Ring of the live providers of the model, full ones too; the wildcard ring for a request without a model. */
   readonly ring: HashRing | undefined;
@@ -241,7 +242,7 @@ export interface Selection {
   /** Who was left out and why, at most `maxListed` of them. */
   readonly excluded: readonly Exclusion[];
   /**
-   * How many were left out, by reason; not bounded by `maxListed`. Price and context are exact for a few hundred mixed offers and
+   * How many were left out, by reason; not bounded by `maxListed`. Price, context and stake are exact for a few hundred mixed offers and
    * estimated beyond; what only this moment knows (tried, refused, no statistic) counts those that the decision met.
    */
   readonly excludedCounts: ExclusionCounts;

@@ -39,6 +39,8 @@ export class CheapestSearch {
   readonly #open = new CostHeap<OpenNode>();
   /** Ranges of one price over several leaves, of which members were drawn. */
   readonly #drawn: RankRange[] = [];
+  /** Whether somebody's stake may not do. */
+  #judgesStake = false;
 
   /** @param accept The member's candidate, if it may be chosen now. */
   constructor(
@@ -59,6 +61,7 @@ export class CheapestSearch {
   run(trees: readonly MemberTree[]): Candidate[] {
     for (const tree of trees) {
       if (tree.root !== undefined && this.#limits.visit(tree.summary, 0) !== "skip") {
+        this.#judgesStake ||= this.#limits.visitStake(tree.summary, 0) !== "take";
         this.#keep(this.#opened(tree, tree.root, 0));
       }
     }
@@ -107,20 +110,36 @@ export class CheapestSearch {
     const { index, tree } = open;
     const rank = open.rankAt(index);
     open.pass(index, index + 1);
-    if (this.#limits.visit(summaries, index * memberShape.summaryWidth) === "skip") return undefined;
+    if (this.#limits.visit(summaries, index * memberShape.summaryWidth) === "skip") {
+      this.#passMisfits(open);
+      return undefined;
+    }
     return this.#opened(tree, children[index] as NodeView<Member>, rank);
+  }
+
+  /** Where one part did not fit, others are likely not to either: those are all found at once, and none of them is met. */
+  #passMisfits(open: OpenNode): void {
+    if (this.#judgesStake) open.passWhere((summaries, at) => this.#limits.visit(summaries, at) === "skip");
   }
 
   /** Offers the cheapest element of a leaf, and all others of the same price. */
   #take(open: OpenNode, { elements, summaries }: LeafView<Member>): undefined {
     const step = memberShape.summaryWidth;
+    if (this.#judgesStake && this.#limits.visit(summaries, open.index * step) === "skip") {
+      this.#passMisfits(open);
+      return;
+    }
     let from = open.index;
     let to = from + 1;
     while (from > 0 && isSamePrice(summaries, (from - 1) * step, open.index * step)) from -= 1;
     while (to < elements.length && isSamePrice(summaries, to * step, open.index * step)) to += 1;
     const mayGoOn = (from === 0 || to === elements.length) && to - from < open.tree.size;
     if (!mayGoOn || !this.#drawPrice(open.tree, elements[from] as Member, to - from)) {
-      for (let index = from; index < to; index += 1) this.#offer(elements[index] as Member);
+      for (let index = from; index < to; index += 1) {
+        if (!this.#judgesStake || this.#limits.visit(summaries, index * step) !== "skip") {
+          this.#offer(elements[index] as Member);
+        }
+      }
     }
     open.pass(from, to);
   }

@@ -3,7 +3,6 @@ import type { Random } from "../../../protocol/clock.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
 import { isBlamed, type Standing, standingOf } from "../reputation.ts";
-import { isUnderstaked } from "../stake.ts";
 import { isSuspect } from "../suspicion.ts";
 import { CheapestSearch } from "./cheapest-search.ts";
 import { RankDraw } from "./draw.ts";
@@ -172,7 +171,6 @@ export class FreePool implements CandidatePool {
     const { provider, modelId, maxConcurrentJobs, openJobs } = candidate;
     if (this.#request.tried.size > 0 && this.#request.tried.has(provider)) return "already_tried";
     if (this.#statistics.endpointRefused?.(provider) === true) return "endpoint_refused";
-    if (isUnderstaked(candidate, this.#request)) return "insufficient_stake";
     if (this.#statistics.isDraining?.(provider) === true) return "draining";
     if (this.#statistics.knownFull?.(provider) === true) return "at_capacity";
     if (maxConcurrentJobs !== 0 && openJobs + this.#statistics.unconfirmedPosts(provider) >= maxConcurrentJobs) {

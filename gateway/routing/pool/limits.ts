@@ -1,4 +1,5 @@
 import { expectedCost, neededContext } from "../expected-cost.ts";
+import { isUnderstaked, type JobCollateral } from "../stake.ts";
 import type { Candidate, ExclusionReason, RoutingRequest } from "../types.ts";
 import { type Member, memberSummary } from "./member.ts";
 import type { Visitor } from "./tree-node.ts";
@@ -6,12 +7,19 @@ import type { Visitor } from "./tree-node.ts";
 /** Whole numbers up to here are exact as doubles. */
 const exactLimit = 2 ** 53;
 
-/** What a request asks of an offering: price and context. Judges single offerings exactly and whole subtrees by their summary. */
+/** Why an offering does not fit a request. */
+export type Misfit = Extract<ExclusionReason, "price_above_limit" | "context_too_small" | "insufficient_stake">;
+
+/**
+ * What a request asks of an offering: price, context, and stake for the job. Judges single offerings exactly and whole subtrees by their
+ * summary.
+ */
 export class Limits {
   readonly #request: RoutingRequest;
   readonly #price: number;
   readonly #strict: boolean;
   readonly #context: number;
+  readonly #collateral: JobCollateral | undefined;
 
   constructor(request: RoutingRequest) {
     this.#request = request;
@@ -19,6 +27,7 @@ export class Limits {
     // A double above 2^53 may have been rounded up to the limit: then only what is strictly below it is surely within.
     this.#strict = this.#price >= exactLimit && request.maxPrice !== undefined;
     this.#context = neededContext(request);
+    this.#collateral = request.collateral;
   }
 
   /** Whether there is a price limit. */
@@ -29,8 +38,37 @@ export class Limits {
   /** Whether a member's least input price may be within the limit; holds for a prefix of the members. */
   readonly inputMayFit = (member: Member): boolean => member.leastInput <= this.#price;
 
-  /** Judges a subtree by price and context. */
+  /** Whether the job holds any stake. */
+  get limitsStake(): boolean {
+    return this.#collateral !== undefined;
+  }
+
+  /** Judges a subtree by all that is asked. */
   readonly visit: Visitor = (summaries, at) => {
+    const terms = this.visitTerms(summaries, at);
+    if (terms === "skip" || this.#collateral === undefined) return terms;
+    const stake = this.visitStake(summaries, at);
+    return stake === "take" ? terms : stake;
+  };
+
+  /** Judges a subtree by stake alone. */
+  readonly visitStake: Visitor = (summaries, at) => {
+    const collateral = this.#collateral;
+    if (collateral === undefined) return "take";
+    const leastInput = summaries[at + memberSummary.leastInput] as number;
+    const leastOutput = summaries[at + memberSummary.leastOutput] as number;
+    const leastContext = Math.max(this.#context, summaries[at + memberSummary.leastContext] as number);
+    const mostStake = -(summaries[at + memberSummary.negativeMostStake] as number);
+    if (mostStake < collateral.atLeast(leastInput, leastOutput, leastContext)) return "skip";
+    const sureInput = -(summaries[at + memberSummary.negativeSureInput] as number);
+    const sureOutput = -(summaries[at + memberSummary.negativeSureOutput] as number);
+    const mostContext = -(summaries[at + memberSummary.negativeMostContext] as number);
+    const leastStake = summaries[at + memberSummary.leastStake] as number;
+    return leastStake >= collateral.atMost(sureInput, sureOutput, mostContext) ? "take" : "enter";
+  };
+
+  /** Judges a subtree by price and context. */
+  readonly visitTerms: Visitor = (summaries, at) => {
     const price = this.visitPrice(summaries, at);
     const mostContext = -(summaries[at + memberSummary.negativeMostContext] as number);
     if (price === "skip" || mostContext < this.#context) return "skip";
@@ -65,17 +103,24 @@ export class Limits {
 
   readonly matches = (member: Member): boolean => this.best(member) !== undefined;
 
+  /** Whether one of a member's offerings fits by price and context. */
+  readonly termsMatch = (member: Member): boolean =>
+    member.candidates.some((candidate) => this.#priceFits(candidate) && candidate.contextLength >= this.#context);
+
   readonly pricesMatch = (member: Member): boolean => member.candidates.some((candidate) => this.#priceFits(candidate));
 
   /** Why an offering does not fit; undefined when it does. */
-  fault(candidate: Candidate): Extract<ExclusionReason, "price_above_limit" | "context_too_small"> | undefined {
+  fault(candidate: Candidate): Misfit | undefined {
     if (!this.#priceFits(candidate)) return "price_above_limit";
-    return candidate.contextLength < this.#context ? "context_too_small" : undefined;
+    if (candidate.contextLength < this.#context) return "context_too_small";
+    const collateral = this.#collateral;
+    return collateral !== undefined && isUnderstaked(candidate, collateral) ? "insufficient_stake" : undefined;
   }
 
-  /** Why none of a member's offerings fits; undefined when one does. */
-  memberFault(member: Member): Extract<ExclusionReason, "price_above_limit" | "context_too_small"> | undefined {
+  /** Why none of a member's offerings fits, of the one that comes closest; undefined when one does. */
+  memberFault(member: Member): Misfit | undefined {
     if (this.matches(member)) return undefined;
+    if (this.termsMatch(member)) return "insufficient_stake";
     return this.pricesMatch(member) ? "context_too_small" : "price_above_limit";
   }
 

@@ -1,6 +1,7 @@
 import type { Address } from "viem";
 import type { OfferingRecord, ProviderRecord } from "../../../chain/registry-index/types.ts";
 import { reputationOf, type Standing, standingOf } from "../reputation.ts";
+import { atLeastDouble, atMostDouble } from "../stake.ts";
 import type { Candidate } from "../types.ts";
 import type { TreeShape } from "./tree-node.ts";
 
@@ -28,11 +29,13 @@ export interface Member {
   readonly leastInput: number;
   readonly leastOutput: number;
   readonly mostContext: number;
+  readonly leastContext: number;
 }
 
 /**
  * Numbers of a summary of members, by place. The least of each number is kept, so what is wanted at its greatest is stored negative. The
- * first three bound every offering of every member; the last three hold for one offering of each member.
+ * first three bound every offering of every member; the next three hold for one offering of each member. Stake is rounded away from
+ * what lies between its bounds, so that no bound is on the wrong side of an exact amount.
  */
 export const memberSummary = {
   leastInput: 0,
@@ -41,6 +44,9 @@ export const memberSummary = {
   negativeSureInput: 3,
   negativeSureOutput: 4,
   sureContext: 5,
+  leastContext: 6,
+  negativeMostStake: 7,
+  leastStake: 8,
 } as const;
 
 /** Order by least input price, then output price, then address: a price limit is a prefix, one price is one range. */
@@ -51,9 +57,10 @@ export const memberShape: TreeShape<Member> = {
     if (a.provider === b.provider) return 0;
     return a.provider < b.provider ? -1 : 1;
   },
-  summaryWidth: 6,
+  summaryWidth: 9,
   summarise: (member) => {
     const sure = member.candidates[0];
+    const stake = sure?.stake ?? 0n;
     return [
       member.leastInput,
       member.leastOutput,
@@ -61,6 +68,9 @@ export const memberShape: TreeShape<Member> = {
       -Number(sure?.inputPrice ?? 0n),
       -Number(sure?.outputPrice ?? 0n),
       sure?.contextLength ?? 0,
+      member.leastContext,
+      -atMostDouble(stake),
+      atLeastDouble(stake),
     ];
   },
 };
@@ -109,9 +119,11 @@ export function memberOf(
   let standing: Standing = "poor";
   let leastOutput = Number.POSITIVE_INFINITY;
   let mostContext = 0;
+  let leastContext = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     leastOutput = Math.min(leastOutput, Number(candidate.outputPrice));
     mostContext = Math.max(mostContext, candidate.contextLength);
+    leastContext = Math.min(leastContext, candidate.contextLength);
     standing = better(standing, standingOf(candidate.reputation));
   }
   return {
@@ -122,6 +134,7 @@ export function memberOf(
     leastInput: Number(first.inputPrice),
     leastOutput,
     mostContext,
+    leastContext,
   };
 }
 

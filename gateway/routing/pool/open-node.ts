@@ -75,6 +75,16 @@ export class OpenNode {
     this.#findLeast();
   }
 
+  /** Marks the parts as seen of whose summary a condition holds. */
+  passWhere(condition: (summaries: readonly number[], at: number) => boolean): void {
+    const { summaries } = this.node;
+    for (let index = 0; index < this.#costs.length; index += 1) {
+      if (this.#costs[index] === Number.POSITIVE_INFINITY) continue;
+      if (condition(summaries, index * memberShape.summaryWidth)) this.#costs[index] = Number.POSITIVE_INFINITY;
+    }
+    this.#findLeast();
+  }
+
   #findLeast(): void {
     const costs = this.#costs;
     let least = Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-import type { Node, TreeShape, Visitor } from "./tree-node.ts";
+import type { LeafView, Node, TreeShape, Visitor } from "./tree-node.ts";
 
 /** Elements below a node in order, from a rank of the node on. */
 export function* iterate<E>(node: Node<E>, rank: number): IterableIterator<E> {
@@ -34,7 +34,10 @@ export function countIn<E>(
 ): number {
   if (node.kind === "leaf") {
     if (sample.leavesLeft <= 0) return (node.elements.length * sample.matched) / sample.seen;
-    const matched = node.elements.reduce((total, element) => total + (matches(element) ? 1 : 0), 0);
+    let matched = 0;
+    for (let index = 0; index < node.elements.length; index += 1) {
+      if (matchesAt(node, index, shape, visit, matches)) matched += 1;
+    }
     sample.leavesLeft -= 1;
     sample.seen += node.elements.length;
     sample.matched += matched;
@@ -60,7 +63,9 @@ export function* matchingIn<E>(
   matches: (element: E) => boolean,
 ): IterableIterator<E> {
   if (node.kind === "leaf") {
-    for (const element of node.elements) if (matches(element)) yield element;
+    for (let index = 0; index < node.elements.length; index += 1) {
+      if (matchesAt(node, index, shape, visit, matches)) yield node.elements[index] as E;
+    }
     return;
   }
   for (let index = 0; index < node.children.length; index += 1) {
@@ -68,4 +73,16 @@ export function* matchingIn<E>(
     if (decision === "take") yield* iterate(node.children[index] as Node<E>, 0);
     else if (decision === "enter") yield* matchingIn(node.children[index] as Node<E>, shape, visit, matches);
   }
+}
+
+/** Whether an element of a leaf matches: by its summary where that tells it, because the element itself lies elsewhere in memory. */
+function matchesAt<E>(
+  { elements, summaries }: LeafView<E>,
+  index: number,
+  shape: TreeShape<E>,
+  visit: Visitor,
+  matches: (element: E) => boolean,
+): boolean {
+  const decision = visit(summaries, index * shape.summaryWidth);
+  return decision === "enter" ? matches(elements[index] as E) : decision === "take";
 }

@@ -1,7 +1,8 @@
 import { expect } from "chai";
 import { createPolicy, select } from "../../../gateway/routing/select.ts";
 import type { PolicyConfig } from "../../../gateway/routing/policy-config.ts";
-import type { Candidate, RoutingRequest, Selection } from "../../../gateway/routing/types.ts";
+import type { RoutingRequest, Selection } from "../../../gateway/routing/types.ts";
+import { collateralOf } from "./support/collateral.ts";
 import { MutableRegistry } from "./support/mutable-registry.ts";
 import { addressOf, type ProviderSketch, publish, type SnapshotOptions } from "./support/registry.ts";
 import { requestOf, seeded } from "./support/request.ts";
@@ -56,7 +57,7 @@ describe("select", () => {
 
   describe("with stake for some jobs only", () => {
     /** A job at a price of 10 holds 1,000 of stake. */
-    const request = { collateralAt: ({ inputPrice }: Candidate) => inputPrice * 100n };
+    const request = { collateral: collateralOf({ input: 100 }) };
     const poor = { address: a, models: priced(1n), stake: 99n };
     const rich = { address: b, models: priced(10n), stake: 1000n };
 
