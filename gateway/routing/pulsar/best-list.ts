@@ -8,35 +8,29 @@ export interface Best<P> {
 export const nothing: Best<never> = { places: [], scores: [] };
 
 /**
- * Keeps the best of those it is offered, greater scores first, ties by id. In order while they come: of a thousand only a few dozen ever
- * enter a list of sixteen, which costs less than to sort them all.
+ * The places of the best of some scores, greater ones first, ties by id. Kept in order while they are looked at: of a thousand only a
+ * few dozen ever enter a list of sixteen, which costs less than to sort them all.
+ * @param limit Greatest number of places.
+ * @param idOf Text of a place, asked for at a tie only: to read it costs more than all else.
  */
-export class BestList<P> implements Best<P> {
-  readonly places: P[] = [];
-  readonly scores: number[] = [];
-  readonly #ids: string[] = [];
-  readonly #limit: number;
-
-  /** @param limit Greatest number of entries. */
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  /** Takes one if it is among the best so far. */
-  offer(id: string, score: number, place: P): void {
-    const { places, scores } = this;
-    const ids = this.#ids;
-    let at = scores.length;
-    while (at > 0 && (score > (scores[at - 1] as number) || (score === scores[at - 1] && id < (ids[at - 1] as string))))
-      at -= 1;
-    if (at >= this.#limit) return;
-    for (let to = Math.min(scores.length, this.#limit - 1); to > at; to -= 1) {
-      places[to] = places[to - 1] as P;
-      scores[to] = scores[to - 1] as number;
-      ids[to] = ids[to - 1] as string;
+export function bestOf(scores: readonly number[], limit: number, idOf: (place: number) => string): Best<number> {
+  const places: number[] = [];
+  const best: number[] = [];
+  for (let place = 0; place < scores.length; place += 1) {
+    const score = scores[place] as number;
+    let at = best.length;
+    while (at > 0 && isBefore(score, place, best[at - 1] as number, places[at - 1] as number, idOf)) at -= 1;
+    if (at >= limit) continue;
+    for (let to = Math.min(best.length, limit - 1); to > at; to -= 1) {
+      places[to] = places[to - 1] as number;
+      best[to] = best[to - 1] as number;
     }
     places[at] = place;
-    scores[at] = score;
-    ids[at] = id;
+    best[at] = score;
   }
+  return { places, scores: best };
+}
+
+function isBefore(a: number, aPlace: number, b: number, bPlace: number, idOf: (place: number) => string): boolean {
+  return a === b ? idOf(aPlace) < idOf(bPlace) : a > b;
 }

@@ -1,8 +1,8 @@
 import type { Address } from "viem";
 import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing, RingWalk } from "../ring/hash-ring.ts";
-import type { Candidate, PolicyInput, WeightStatistic } from "../types.ts";
-import { type Best, BestList, nothing } from "./best-list.ts";
+import type { Candidate, PolicyInput, SlotWeights, WeightStatistic } from "../types.ts";
+import { type Best, bestOf, nothing } from "./best-list.ts";
 import { RankingCache } from "./ranking-cache.ts";
 import { rendezvousScore } from "./rendezvous.ts";
 import {
@@ -105,7 +105,7 @@ export class PulsarRanker {
     const hasher = () => new KeyHasher(this.#settings.seed, model, key);
     const scores = () => scoresOf(table, ring, hasher());
     if (known?.table === table) return new WholeRanking(table, known.best, scores);
-    const best = bestOf(table.clusters, scores(), kept);
+    const best = bestOf(scores(), kept, (place) => (table.clusters[place] as Cluster).id);
     if (affinityKey !== undefined) this.#rankings.set(cacheKey, { table, best });
     return new WholeRanking(table, best, scores);
   }
@@ -167,15 +167,6 @@ function scoresOf({ clusters, alone }: WeightTable, ring: HashRing, hasher: KeyH
   return clusters.map(({ id, weight }, index) => rendezvousScore(weight, units?.[index] ?? hasher.unit(id)));
 }
 
-/** The best clusters of a table, by their index in the table. */
-function bestOf(clusters: readonly Cluster[], scores: readonly number[], count: number): Best<number> {
-  const best = new BestList<number>(count);
-  for (let index = 0; index < clusters.length; index += 1) {
-    best.offer((clusters[index] as Cluster).id, scores[index] as number, index);
-  }
-  return { places: best.places, scores: best.scores };
-}
-
 /** All clusters in order, for the rare case that the best are of no use. */
 function allOf(clusters: readonly Cluster[], scores: readonly number[]): Best<number> {
   const all = clusters
@@ -211,6 +202,17 @@ class WholeRanking implements PulsarRanking {
     const cluster = clusters[this.#known.places[rank] ?? clusters.length];
     return cluster && { members: cluster.members, score: this.#known.scores[rank] as number };
   }
+}
+
+/** Some neighbours of a key, in the order of the ring. */
+interface Window {
+  /** Those that are ranked. */
+  readonly slots: readonly number[];
+  readonly weights: readonly number[];
+  /** The engines that they share, undefined for those that are alone; undefined when each is alone. */
+  readonly clusterIds: readonly (string | undefined)[] | undefined;
+  /** Those without the selected statistic. */
+  readonly unweighted: readonly number[];
 }
 
 /** The neighbours of a key on a large ring, window by window. */
@@ -283,11 +285,9 @@ class NeighbourRanking implements PulsarRanking {
     for (const candidate of pool.sample(mostSampled)) {
       const { provider, modelId } = candidate;
       const own =
-        this.#isEqual === true
-          ? equalWeight(0, provider)
-          : weightOf(statistics.reported(provider, modelId), 0, provider, this.#statistic);
+        this.#isEqual === true ? equalWeight(0) : weightOf(statistics.reported(provider, modelId), 0, this.#statistic);
       if (own === undefined) continue;
-      scored.push({ candidate, score: rendezvousScore(own.weight, hasher.unit(own.clusterId)) });
+      scored.push({ candidate, score: rendezvousScore(own.weight, hasher.unit(own.clusterId ?? provider)) });
     }
     return scored.toSorted((a, b) => b.score - a.score || (a.candidate.provider < b.candidate.provider ? -1 : 1));
   }
@@ -295,99 +295,102 @@ class NeighbourRanking implements PulsarRanking {
   #nextWindow(): void {
     const hasher = this.#hasher();
     const walk = this.#walk ?? this.#startWalk(hasher);
-    let weighted: readonly MemberWeight[];
-    let unweighted: readonly number[] = [];
-    if (this.#isEqual === true) weighted = this.#nextEquals(walk);
+    let window: Window;
+    if (this.#isEqual === true) window = this.#nextEquals(walk);
     else {
-      ({ weighted, unweighted } = this.#nextWeighted(walk));
-      this.#isEqual ??= isTooFew(weighted.length, weighted.length + unweighted.length);
+      window = this.#nextWeighted(walk);
+      this.#isEqual ??= isTooFew(window.slots.length, window.slots.length + window.unweighted.length);
       if (this.#isEqual) {
         // The search for the statistic went far ahead of the members that are ranked without it.
         this.#ended = false;
-        unweighted = [];
-        weighted = this.#nextEquals(this.#startWalk(hasher));
+        window = this.#nextEquals(this.#startWalk(hasher));
       }
     }
-    if (unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...unweighted];
-    const best = new BestList<Members>(neighbours);
-    if (weighted.every(isAlone)) {
-      const units = hasher.units(
-        this.#ring.slots.texts,
-        weighted.map(({ slot }) => slot),
-      );
-      for (let index = 0; index < weighted.length; index += 1) {
-        const { provider, weight, slot } = weighted[index] as MemberWeight;
-        best.offer(provider, rendezvousScore(weight, units[index] as number), slot);
-      }
-    } else {
-      for (const { id, weight, members } of clustersOf(weighted, this.#statistic))
-        best.offer(id, rendezvousScore(weight, hasher.unit(id)), members);
-    }
+    if (window.unweighted.length > 0) this.#unweighted = [...this.#unweighted, ...window.unweighted];
+    const best = this.#bestOf(window, hasher);
     this.#known =
       this.#known.scores.length === 0
-        ? { places: best.places, scores: best.scores }
+        ? best
         : { places: [...this.#known.places, ...best.places], scores: [...this.#known.scores, ...best.scores] };
   }
 
+  /** The clusters of a window by their scores. */
+  #bestOf({ slots, weights, clusterIds }: Window, hasher: KeyHasher): Best<Members> {
+    const ring = this.#ring;
+    if (clusterIds === undefined) {
+      const units = hasher.units(ring.slots.texts, slots);
+      const scores = weights.map((weight, index) => rendezvousScore(weight, units[index] as number));
+      const best = bestOf(scores, neighbours, (place) => ring.addressOf(slots[place] as number));
+      return { places: best.places.map((place) => slots[place] as number), scores: best.scores };
+    }
+    const weighted = slots.map((slot, index) => ({
+      slot,
+      weight: weights[index] as number,
+      clusterId: clusterIds[index],
+    }));
+    const clusters = clustersOf(ring, weighted, this.#statistic);
+    const scores = clusters.map(({ id, weight }) => rendezvousScore(weight, hasher.unit(id)));
+    const best = bestOf(scores, neighbours, (place) => (clusters[place] as Cluster).id);
+    return { places: best.places.map((place) => (clusters[place] as Cluster).members), scores: best.scores };
+  }
+
   /** Members up to so many that have the statistic, and those passed on the way. */
-  #nextWeighted(walk: RingWalk): {
-    readonly weighted: readonly MemberWeight[];
-    readonly unweighted: readonly number[];
-  } {
-    const weighted: MemberWeight[] = [];
+  #nextWeighted(walk: RingWalk): Window {
+    const slots: number[] = [];
+    const weights: number[] = [];
     const unweighted: number[] = [];
-    for (let looked = 0; looked < mostLookedAt && weighted.length < neighbours; ) {
+    for (let looked = 0; looked < mostLookedAt && slots.length < neighbours; ) {
       // As many as are surely looked at, and those all at once.
-      const wanted = Math.min(neighbours - weighted.length, mostLookedAt - looked);
-      const slots = walk.nextSlots(wanted);
-      looked += slots.length;
-      const weights = this.#weightsOf(slots);
-      for (let index = 0; index < slots.length; index += 1) {
-        const own = weights[index];
-        if (own === undefined) unweighted.push(slots[index] as number);
-        else weighted.push(own);
+      const wanted = Math.min(neighbours - slots.length, mostLookedAt - looked);
+      const next = walk.nextSlots(wanted);
+      looked += next.length;
+      const own = this.#weightsOf(next);
+      for (let index = 0; index < next.length; index += 1) {
+        const slot = next[index] as number;
+        const weight = own[index] as number;
+        if (weight === 0) unweighted.push(slot);
+        else {
+          slots.push(slot);
+          weights.push(weight);
+        }
       }
-      if (slots.length < wanted) {
+      if (next.length < wanted) {
         this.#ended = true;
         break;
       }
     }
-    return { weighted, unweighted };
+    return { slots, weights, clusterIds: this.#clustersOf(slots), unweighted };
   }
 
-  /** Step by step for all, because what is known of each lies far apart: the processor fetches for several at once. */
-  #weightsOf(slots: readonly number[]): (MemberWeight | undefined)[] {
+  get #bySlot(): SlotWeights | undefined {
     const { statistics, request } = this.#input;
-    const { modelId } = request;
-    const bySlot =
-      modelId === undefined ? undefined : statistics.slotWeights?.(modelId, this.#statistic, this.#ring.slots);
-    if (bySlot !== undefined) {
-      const weights = slots.map((slot) => bySlot.weightOf(slot));
-      return slots.map((slot, index) => {
-        const weight = weights[index];
-        if (weight === undefined) return undefined;
-        const provider = this.#ring.addressOf(slot);
-        return { slot, provider, weight, clusterId: bySlot.clusterOf(slot) ?? provider };
-      });
-    }
-    const providers = slots.map((slot) => this.#ring.addressOf(slot));
-    if (modelId === undefined) {
-      const models = modelsOf(this.#input);
-      return providers.map((provider, index) =>
-        memberWeight(statistics, slots[index] as number, provider, models(provider), this.#statistic),
-      );
-    }
-    const reports = providers.map((provider) => statistics.reported(provider, modelId));
-    return reports.map((report, index) =>
-      weightOf(report, slots[index] as number, providers[index] as Address, this.#statistic),
-    );
+    if (request.modelId === undefined) return undefined;
+    return statistics.slotWeights?.(request.modelId, this.#statistic, this.#ring.slots);
+  }
+
+  /** The selected statistic of some members; 0 where it is no value. */
+  #weightsOf(slots: readonly number[]): number[] {
+    return this.#bySlot?.weightsOf(slots) ?? slots.map((slot) => this.#reportOf(slot)?.weight ?? 0);
+  }
+
+  /** The engines that some members share; undefined when each is alone. */
+  #clustersOf(slots: readonly number[]): (string | undefined)[] | undefined {
+    const bySlot = this.#bySlot;
+    if (bySlot !== undefined) return bySlot.clustersOf(slots);
+    const ids = slots.map((slot) => this.#reportOf(slot)?.clusterId);
+    return ids.some((id) => id !== undefined) ? ids : undefined;
+  }
+
+  #reportOf(slot: number): MemberWeight | undefined {
+    const provider = this.#ring.addressOf(slot);
+    return memberWeight(this.#input.statistics, slot, provider, modelsOf(this.#input)(provider), this.#statistic);
   }
 
   /** The next members as they come, all of the same weight. */
-  #nextEquals(walk: RingWalk): readonly MemberWeight[] {
+  #nextEquals(walk: RingWalk): Window {
     const slots = walk.nextSlots(neighbours);
     if (slots.length < neighbours) this.#ended = true;
-    return slots.map((slot) => equalWeight(slot, this.#ring.addressOf(slot)));
+    return { slots, weights: slots.map(() => 1), clusterIds: undefined, unweighted: [] };
   }
 
   /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */
@@ -397,8 +400,4 @@ class NeighbourRanking implements PulsarRanking {
     this.#walk = this.#ring.walk(hasher.position());
     return this.#walk;
   }
-}
-
-function isAlone({ clusterId, provider }: MemberWeight): boolean {
-  return clusterId === provider;
 }

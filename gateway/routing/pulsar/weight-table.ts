@@ -34,17 +34,17 @@ export function isTooFew(weighted: number, looked: number): boolean {
   return weighted < enoughWeighted && weighted * 2 < looked;
 }
 
-/** A member of a ranking in which all weigh the same. */
-export function equalWeight(slot: number, provider: Address): MemberWeight {
-  return { slot, provider, weight: 1, clusterId: provider };
-}
-
 /** A member's own value of the selected statistic. */
 export interface MemberWeight {
   readonly slot: number;
-  readonly provider: Address;
   readonly weight: number;
-  readonly clusterId: string;
+  /** The engine that it shares; undefined: it is alone, a cluster under its own address. */
+  readonly clusterId: string | undefined;
+}
+
+/** A member of a ranking in which all weigh the same. */
+export function equalWeight(slot: number): MemberWeight {
+  return { slot, weight: 1, clusterId: undefined };
 }
 
 /** The selected statistic of a provider for the first of some models that has one; undefined when it is no value. */
@@ -56,7 +56,7 @@ export function memberWeight(
   statistic: WeightStatistic,
 ): MemberWeight | undefined {
   for (const modelId of models) {
-    const weight = weightOf(statistics.reported(provider, modelId), slot, provider, statistic);
+    const weight = weightOf(statistics.reported(provider, modelId), slot, statistic);
     if (weight !== undefined) return weight;
   }
   return undefined;
@@ -66,28 +66,29 @@ export function memberWeight(
 export function weightOf(
   reported: ReportedStatistics | undefined,
   slot: number,
-  provider: Address,
   statistic: WeightStatistic,
 ): MemberWeight | undefined {
   if (reported === undefined) return undefined;
   const weight = statistic === "max-input-tps" ? reported.maxInputTps : reported.lastMeanInputTps;
   if (weight === undefined || !Number.isFinite(weight) || weight <= 0) return undefined;
-  return { slot, provider, weight, clusterId: reported.clusterId ?? provider };
+  return { slot, weight, clusterId: reported.clusterId };
 }
 
-function clusterOf({ provider, weight, slot }: MemberWeight): Cluster {
-  return { id: provider, weight, members: [slot] };
+/** Whether every member is a cluster of its own, under its address. */
+function areAlone(members: readonly MemberWeight[]): boolean {
+  return members.every(({ clusterId }) => clusterId === undefined);
 }
 
 /** Gathers weighted members into clusters, in the order of their first members. */
-export function clustersOf(members: readonly MemberWeight[], statistic: WeightStatistic): Cluster[] {
-  if (members.every(({ provider, clusterId }) => clusterId === provider)) {
-    return members.map(clusterOf);
+export function clustersOf(ring: HashRing, members: readonly MemberWeight[], statistic: WeightStatistic): Cluster[] {
+  if (areAlone(members)) {
+    return members.map(({ slot, weight }) => ({ id: ring.addressOf(slot), weight, members: [slot] }));
   }
   const clusters = new Map<string, { readonly id: string; weight: number; readonly members: number[] }>();
   for (const { slot, weight, clusterId } of members) {
-    const cluster = clusters.get(clusterId);
-    if (cluster === undefined) clusters.set(clusterId, { id: clusterId, weight, members: [slot] });
+    const id = clusterId ?? ring.addressOf(slot);
+    const cluster = clusters.get(id);
+    if (cluster === undefined) clusters.set(id, { id, weight, members: [slot] });
     else {
       cluster.weight = statistic === "max-input-tps" ? Math.max(cluster.weight, weight) : cluster.weight + weight;
       cluster.members.push(slot);
@@ -112,23 +113,16 @@ export function weightTable(
     else weighted.push(own);
   }
   const isEqual = isTooFew(weighted.length, weighted.length + unweighted.length);
-  if (isEqual) {
-    const clusters = [...ring.memberSlots()]
-      .map((slot) => clusterOf(equalWeight(slot, ring.addressOf(slot))))
-      .toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    return { clusters, unweighted: [], isEqual, alone: slotsOfAlone(ring, clusters) };
-  }
+  const ranked = isEqual ? ring.memberSlots().map(equalWeight) : weighted;
   // Sorted, so that the order in which members were found changes neither sums nor comparisons.
-  weighted.sort((a, b) => (a.provider < b.provider ? -1 : 1));
-  const clusters = clustersOf(weighted, statistic).toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  return { clusters, unweighted, isEqual, alone: slotsOfAlone(ring, clusters) };
-}
-
-function slotsOfAlone(ring: HashRing, clusters: readonly Cluster[]): readonly number[] | undefined {
-  const slots = clusters.map(({ members }) => members[0] as number);
-  const isAlone = ({ id, members }: Cluster): boolean =>
-    members.length === 1 && id === ring.addressOf(members[0] as number);
-  return clusters.every(isAlone) ? slots : undefined;
+  ranked.sort((a, b) => (ring.addressOf(a.slot) < ring.addressOf(b.slot) ? -1 : 1));
+  const clusters = clustersOf(ring, ranked, statistic).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  return {
+    clusters,
+    unweighted: isEqual ? [] : unweighted,
+    isEqual,
+    alone: areAlone(ranked) ? clusters.map(({ members }) => members[0] as number) : undefined,
+  };
 }
 
 /** Whether two tables rank every key alike: the same members in the same clusters with the same bits of weight. */

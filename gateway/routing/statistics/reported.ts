@@ -26,7 +26,7 @@ interface ModelReports {
   bySlot: SlotWeightTable | undefined;
 }
 
-const noWeights: SlotWeights = { weightOf: () => undefined, clusterOf: () => undefined };
+const noWeights: SlotWeights = { weightsOf: (slots) => slots.map(() => 0), clustersOf: () => undefined };
 
 /**
  * The newest status of each provider, dropped when it is older than the stale age. Counts, per model and statistic, the changes that

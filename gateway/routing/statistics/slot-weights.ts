@@ -13,26 +13,35 @@ export interface WeighedReport {
 
 /** Numbers of an entry, side by side: half a line of memory. */
 const width = 4;
-const field = { slot: 0, max: 1, mean: 2, receivedMs: 3 } as const;
-/** Slot of an entry that nobody took. */
-const vacant = -1;
+const field = { max: 0, mean: 1, receivedMs: 2 } as const;
 /** In place of a rate that is not known: rates are positive. */
 const unknown = 0;
-const leastEntries = 64;
+/** Of a slot without a report. */
+const never = Number.NEGATIVE_INFINITY;
+/** Slots of a block, as a power of 2. */
+const blockBits = 6;
+const blockSlots = 2 ** blockBits;
+/** In place of a block that is not there. */
+const none = -1;
 
 /**
  * What the providers of one model report that ranks them, by their slots on a ring: a decision reads sixteen, and an address would be
  * found by reading its text first. The owner of the reports tells every change; slots that are given later are looked for when the
- * table is read. A hash table in one array, at most half full, so that its size goes with the number of reports.
+ * table is read. Only blocks of slots are kept in which somebody reports: slots are given in the order of joining and never again, so
+ * that the blocks of those that left fall empty.
  */
 export class SlotWeightTable {
   readonly slots: MemberSlots;
   readonly #reports: ReadonlyMap<Address, WeighedReport>;
   /** Of those few that share an engine. */
   readonly #clusters = new Map<number, string>();
-  #entries = vacantEntries(leastEntries);
-  /** Entries that are not vacant, those of slots without a report included. */
-  #taken = 0;
+  /** The block of some slots among the entries; `none`: nobody there reports. */
+  #blocks = new Int32Array(16).fill(none);
+  #entries = new Float64Array(0);
+  /** How many report, by block. */
+  readonly #reporting: number[] = [];
+  /** Blocks that fell empty. */
+  readonly #free: number[] = [];
   /** Slots below this are in the table if their providers report. */
   #lookedFor = 0;
 
@@ -60,69 +69,77 @@ export class SlotWeightTable {
       if (report !== undefined) this.#put(this.#lookedFor, report);
     }
     const rate = statistic === "max-input-tps" ? field.max : field.mean;
+    const clusters = this.#clusters;
     return {
-      weightOf: (slot) => {
-        const entries = this.#entries;
-        const at = placeOf(entries, slot);
-        if (entries[at] === vacant || nowMs - (entries[at + field.receivedMs] as number) > staleAfterMs) {
-          return undefined;
-        }
-        const weight = entries[at + rate] as number;
-        return weight === unknown ? undefined : weight;
+      weightsOf: (some) => this.#weightsOf(some, rate, nowMs - staleAfterMs),
+      clustersOf: (some) => {
+        if (clusters.size === 0) return undefined;
+        const ids = some.map((slot) => clusters.get(slot));
+        return ids.some((id) => id !== undefined) ? ids : undefined;
       },
-      clusterOf: (slot) => (this.#clusters.size === 0 ? undefined : this.#clusters.get(slot)),
     };
   }
 
+  #weightsOf(slots: readonly number[], rate: number, oldestMs: number): number[] {
+    const blocks = this.#blocks;
+    const entries = this.#entries;
+    const weights: number[] = [];
+    for (const slot of slots) {
+      const block = slot >>> blockBits < blocks.length ? (blocks[slot >>> blockBits] as number) : none;
+      const at = placeIn(block, slot);
+      const isFresh = block !== none && (entries[at + field.receivedMs] as number) >= oldestMs;
+      weights.push(isFresh ? (entries[at + rate] as number) : unknown);
+    }
+    return weights;
+  }
+
   #put(slot: number, report: WeighedReport | undefined): void {
-    let at = placeOf(this.#entries, slot);
-    if (this.#entries[at] === vacant) {
+    let block = this.#blocks[slot >>> blockBits] ?? none;
+    if (block === none) {
       if (report === undefined) return;
-      if (2 * (this.#taken + 1) > this.#entries.length / width) {
-        this.#rebuild();
-        at = placeOf(this.#entries, slot);
-      }
-      this.#taken += 1;
+      block = this.#takeBlock();
+      this.#setBlock(slot >>> blockBits, block);
     }
     const entries = this.#entries;
-    entries[at] = slot;
+    const at = placeIn(block, slot);
+    const had = entries[at + field.receivedMs] !== never;
     entries[at + field.max] = report?.maxInputTps ?? unknown;
     entries[at + field.mean] = report?.lastMeanInputTps ?? unknown;
-    entries[at + field.receivedMs] = report?.receivedMs ?? Number.NEGATIVE_INFINITY;
+    entries[at + field.receivedMs] = report?.receivedMs ?? never;
     if (report?.clusterId === undefined) this.#clusters.delete(slot);
     else this.#clusters.set(slot, report.clusterId);
+    const reporting = (this.#reporting[block] as number) + Number(report !== undefined) - Number(had);
+    this.#reporting[block] = reporting;
+    if (reporting > 0) return;
+    this.#setBlock(slot >>> blockBits, none);
+    this.#free.push(block);
   }
 
-  /** Room for twice as many entries as have a report; the others are left behind. */
-  #rebuild(): void {
-    const before = this.#entries;
-    const kept: number[] = [];
-    for (let at = 0; at < before.length; at += width) {
-      const hasReport = before[at] !== vacant && before[at + field.receivedMs] !== Number.NEGATIVE_INFINITY;
-      if (hasReport) kept.push(at);
+  /** A block of which nobody reports. */
+  #takeBlock(): number {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    const block = this.#reporting.push(0) - 1;
+    const length = (block + 1) * blockSlots * width;
+    if (length > this.#entries.length) {
+      const entries = new Float64Array(2 * length).fill(never);
+      entries.set(this.#entries);
+      this.#entries = entries;
     }
-    let count = leastEntries;
-    while (count < 4 * (kept.length + 1)) count *= 2;
-    const entries = vacantEntries(count);
-    for (const from of kept) {
-      const to = placeOf(entries, before[from] as number);
-      for (let offset = 0; offset < width; offset += 1) entries[to + offset] = before[from + offset] as number;
+    return block;
+  }
+
+  #setBlock(at: number, block: number): void {
+    if (at >= this.#blocks.length) {
+      const blocks = new Int32Array(2 * (at + 1)).fill(none);
+      blocks.set(this.#blocks);
+      this.#blocks = blocks;
     }
-    this.#entries = entries;
-    this.#taken = kept.length;
+    this.#blocks[at] = block;
   }
 }
 
-/** @param count A power of 2. */
-function vacantEntries(count: number): Float64Array {
-  return new Float64Array(count * width).fill(vacant);
-}
-
-/** Where the entry of a slot is, or the vacant one that it would take. */
-function placeOf(entries: Float64Array, slot: number): number {
-  const mask = entries.length / width - 1;
-  // Odd and near 2^32 over the golden ratio: neighbouring slots come apart.
-  let place = (Math.imul(slot, 0x9e3779b1) >>> 8) & mask;
-  while (entries[place * width] !== slot && entries[place * width] !== vacant) place = (place + 1) & mask;
-  return place * width;
+/** Where the entry of a slot begins. */
+function placeIn(block: number, slot: number): number {
+  return (block * blockSlots + (slot & (blockSlots - 1))) * width;
 }

@@ -40,12 +40,13 @@ function bothOf(statistics: RoutingStatistics, slots: MemberSlots): readonly [un
   for (const model of models) {
     for (const statistic of weights) {
       const bySlot = statistics.slotWeights(model, statistic, slots);
+      const every = Array.from({ length: slots.count }, (_, slot) => slot);
+      const [own, clusters] = [bySlot.weightsOf(every), bySlot.clustersOf(every)];
       for (let slot = 0; slot < slots.count; slot += 1) {
         const reported = statistics.reported(slots.addressOf(slot), model);
         const weight = statistic === "max-input-tps" ? reported?.maxInputTps : reported?.lastMeanInputTps;
-        direct.push([model, statistic, slot, weight, weight && reported?.clusterId]);
-        const own = bySlot.weightOf(slot);
-        table.push([model, statistic, slot, own, own && bySlot.clusterOf(slot)]);
+        direct.push([model, statistic, slot, weight ?? 0, weight && reported?.clusterId]);
+        table.push([model, statistic, slot, own[slot], own[slot] === 0 ? undefined : clusters?.[slot]]);
       }
     }
   }
