@@ -3,6 +3,7 @@ import type { Published } from "../../chain/registry-index/types.ts";
 import type { Random } from "../../protocol/clock.ts";
 import type { Reputation, Standing } from "./reputation.ts";
 import type { HashRing } from "./ring/hash-ring.ts";
+import type { Fields } from "./hash/field-table.ts";
 import type { MemberSlots } from "./ring/member-slots.ts";
 import type { JobCollateral } from "./stake.ts";
 import type { RoutingState } from "./state.ts";
@@ -114,6 +115,8 @@ export interface SlotWeights {
   weightsOf(slots: readonly number[]): number[];
   /** The engines that some providers share, undefined for those that are alone; undefined when all of them are. */
   clustersOf(slots: readonly number[]): (string | undefined)[] | undefined;
+  /** The addresses of providers that have a weight, by their slots. */
+  readonly texts: Fields;
 }
 
 export interface MeasuredStatistics {

@@ -5,11 +5,17 @@ const mostTextBytes = 4 * (fieldWords - 1);
 const stride = 16;
 const leastFields = 64;
 
+/** Texts, by numbers, that can be hashed behind a message. */
+export interface Fields {
+  /** Writes some of them as the fields that `xxh3.units` takes. @param to At most 64 more than `from`. */
+  write(places: readonly number[], from: number, to: number): void;
+}
+
 /**
  * Length-tagged texts by the order they came in, side by side, ready to be hashed behind a message. A decision hashes the addresses
  * of sixteen members: read from here, the processor fetches several at once.
  */
-export class FieldTable {
+export class FieldTable implements Fields {
   #words = new Uint32Array(leastFields * stride);
   #bytes = new Uint8Array(this.#words.buffer);
   #count = 0;
@@ -28,16 +34,19 @@ export class FieldTable {
     this.#count += 1;
   }
 
-  /** Writes some texts, by their places in the order, as the fields that `xxh3.units` takes. @param to At most 64 more than `from`. */
+  /** By their places in the order. */
   write(places: readonly number[], from: number, to: number): void {
-    const words = this.#words;
     const { fields } = xxh3;
-    let into = 0;
     for (let index = from; index < to; index += 1) {
-      const at = (places[index] as number) * stride;
-      for (let word = 0; word < fieldWords; word += 1) fields[into + word] = words[at + word] as number;
-      into += fieldWords;
+      this.copy(places[index] as number, fields, (index - from) * fieldWords);
     }
+  }
+
+  /** Copies the field of a place into some words. */
+  copy(place: number, into: Uint32Array, at: number): void {
+    const words = this.#words;
+    const from = place * stride;
+    for (let word = 0; word < fieldWords; word += 1) into[at + word] = words[from + word] as number;
   }
 
   #grow(): void {

@@ -1,4 +1,4 @@
-import type { FieldTable } from "./field-table.ts";
+import type { Fields } from "./field-table.ts";
 import { mostFields, xxh3 } from "./xxh3.ts";
 
 const encoder = new TextEncoder();
@@ -31,7 +31,7 @@ export class KeyHasher {
   }
 
   /** The same of each of some last ones of a table, by their places in it. */
-  units(table: FieldTable, places: readonly number[]): number[] {
+  units(table: Fields, places: readonly number[]): number[] {
     this.#own();
     xxh3.makeRoom(this.#prefixLength);
     const units: number[] = [];

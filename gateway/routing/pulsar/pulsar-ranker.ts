@@ -1,4 +1,5 @@
 import type { Address } from "viem";
+import type { Fields } from "../hash/field-table.ts";
 import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing, RingWalk } from "../ring/hash-ring.ts";
 import type { Candidate, PolicyInput, SlotWeights, WeightStatistic } from "../types.ts";
@@ -213,6 +214,8 @@ interface Window {
   readonly clusterIds: readonly (string | undefined)[] | undefined;
   /** Those without the selected statistic. */
   readonly unweighted: readonly number[];
+  /** Where the addresses of those that are ranked stand to be hashed. */
+  readonly texts: Fields;
 }
 
 /** The neighbours of a key on a large ring, window by window. */
@@ -315,10 +318,10 @@ class NeighbourRanking implements PulsarRanking {
   }
 
   /** The clusters of a window by their scores. */
-  #bestOf({ slots, weights, clusterIds }: Window, hasher: KeyHasher): Best<Members> {
+  #bestOf({ slots, weights, clusterIds, texts }: Window, hasher: KeyHasher): Best<Members> {
     const ring = this.#ring;
     if (clusterIds === undefined) {
-      const units = hasher.units(ring.slots.texts, slots);
+      const units = hasher.units(texts, slots);
       const scores = weights.map((weight, index) => rendezvousScore(weight, units[index] as number));
       const best = bestOf(scores, neighbours, (place) => ring.addressOf(slots[place] as number));
       return { places: best.places.map((place) => slots[place] as number), scores: best.scores };
@@ -359,7 +362,13 @@ class NeighbourRanking implements PulsarRanking {
         break;
       }
     }
-    return { slots, weights, clusterIds: this.#clustersOf(slots), unweighted };
+    return {
+      slots,
+      weights,
+      clusterIds: this.#clustersOf(slots),
+      unweighted,
+      texts: this.#bySlot?.texts ?? this.#ring.slots.texts,
+    };
   }
 
   get #bySlot(): SlotWeights | undefined {
@@ -390,7 +399,8 @@ class NeighbourRanking implements PulsarRanking {
   #nextEquals(walk: RingWalk): Window {
     const slots = walk.nextSlots(neighbours);
     if (slots.length < neighbours) this.#ended = true;
-    return { slots, weights: slots.map(() => 1), clusterIds: undefined, unweighted: [] };
+    const { texts } = this.#ring.slots;
+    return { slots, weights: slots.map(() => 1), clusterIds: undefined, unweighted: [], texts };
   }
 
   /** A ranking from the cache holds only its best: what lies behind them is worked out from the start. */

@@ -26,7 +26,11 @@ interface ModelReports {
   bySlot: SlotWeightTable | undefined;
 }
 
-const noWeights: SlotWeights = { weightsOf: (slots) => slots.map(() => 0), clustersOf: () => undefined };
+const noWeights: SlotWeights = {
+  weightsOf: (slots) => slots.map(() => 0),
+  clustersOf: () => undefined,
+  texts: { write: () => undefined },
+};
 
 /**
  * The newest status of each provider, dropped when it is older than the stale age. Counts, per model and statistic, the changes that
@@ -85,10 +89,11 @@ export class ReportedTable {
 
   /** The selected statistic of a model by slots of a ring, the same that `get` says of their providers. For use at once. */
   slotWeights(modelId: string, statistic: WeightStatistic, slots: MemberSlots, nowMs: number): SlotWeights {
+    this.#expire(nowMs);
     const reports = this.#models.get(modelId);
     if (reports === undefined) return noWeights;
     if (reports.bySlot?.slots !== slots) reports.bySlot = new SlotWeightTable(slots, reports.byProvider);
-    return reports.bySlot.read(statistic, nowMs, this.#staleAfterMs);
+    return reports.bySlot.read(statistic);
   }
 
   /** Fresh reports: provider, model and what was reported. */

@@ -1,4 +1,6 @@
 import type { Address } from "viem";
+import type { Fields } from "../hash/field-table.ts";
+import { fieldWords, xxh3 } from "../hash/xxh3.ts";
 import type { MemberSlots } from "../ring/member-slots.ts";
 import type { SlotWeights, WeightStatistic } from "../types.ts";
 
@@ -7,17 +9,19 @@ export interface WeighedReport {
   readonly maxInputTps: number | undefined;
   readonly lastMeanInputTps: number | undefined;
   readonly clusterId: string | undefined;
-  /** Monotonic ms. */
-  readonly receivedMs: number;
 }
 
-/** Numbers of an entry, side by side: half a line of memory. */
-const width = 4;
-const field = { max: 0, mean: 1, receivedMs: 2 } as const;
+/** 32-bit words of an entry: both rates as doubles, then the field of the provider's address. One line of memory. */
+const entryWords = 16;
+const entryDoubles = entryWords / 2;
+const rates = { max: 0, mean: 1 } as const;
+const fieldAt = 4;
 /** In place of a rate that is not known: rates are positive. */
 const unknown = 0;
-/** Of a slot without a report. */
-const never = Number.NEGATIVE_INFINITY;
+/** In place of both rates: nobody reports. */
+const vacant = -1;
+/** A large buffer is given out 16 bytes behind the start of a page: from here on, each entry is one line of memory and not parts of two. */
+const alignBytes = 48;
 /** Slots of a block, as a power of 2. */
 const blockBits = 6;
 const blockSlots = 2 ** blockBits;
@@ -25,19 +29,21 @@ const blockSlots = 2 ** blockBits;
 const none = -1;
 
 /**
- * What the providers of one model report that ranks them, by their slots on a ring: a decision reads sixteen, and an address would be
- * found by reading its text first. The owner of the reports tells every change; slots that are given later are looked for when the
+ * What the providers of one model report that ranks them, by their slots on a ring, and their addresses, which are hashed with it: a
+ * decision reads sixteen, each somewhere else. The owner of the reports tells every change; slots that are given later are looked for when the
  * table is read. Only blocks of slots are kept in which somebody reports: slots are given in the order of joining and never again, so
  * that the blocks of those that left fall empty.
  */
-export class SlotWeightTable {
+export class SlotWeightTable implements Fields {
   readonly slots: MemberSlots;
   readonly #reports: ReadonlyMap<Address, WeighedReport>;
   /** Of those few that share an engine. */
   readonly #clusters = new Map<number, string>();
   /** The block of some slots among the entries; `none`: nobody there reports. */
   #blocks = new Int32Array(16).fill(none);
-  #entries = new Float64Array(0);
+  #doubles = new Float64Array(0);
+  /** The same memory. */
+  #words = new Uint32Array(0);
   /** How many report, by block. */
   readonly #reporting: number[] = [];
   /** Blocks that fell empty. */
@@ -59,36 +65,46 @@ export class SlotWeightTable {
     if (slot !== undefined) this.#put(slot, report);
   }
 
-  /**
-   * The weights as of a moment, to be read at once: they follow the table.
-   * @param staleAfterMs Age in ms after which a report says nothing any more.
-   */
-  read(statistic: WeightStatistic, nowMs: number, staleAfterMs: number): SlotWeights {
+  /** The weights as they are, to be read at once: they follow the table. */
+  read(statistic: WeightStatistic): SlotWeights {
     for (; this.#lookedFor < this.slots.count; this.#lookedFor += 1) {
       const report = this.#reports.get(this.slots.addressOf(this.#lookedFor));
       if (report !== undefined) this.#put(this.#lookedFor, report);
     }
-    const rate = statistic === "max-input-tps" ? field.max : field.mean;
+    const rate = statistic === "max-input-tps" ? rates.max : rates.mean;
     const clusters = this.#clusters;
     return {
-      weightsOf: (some) => this.#weightsOf(some, rate, nowMs - staleAfterMs),
+      weightsOf: (some) => this.#weightsOf(some, rate),
       clustersOf: (some) => {
         if (clusters.size === 0) return undefined;
         const ids = some.map((slot) => clusters.get(slot));
         return ids.some((id) => id !== undefined) ? ids : undefined;
       },
+      texts: this,
     };
   }
 
-  #weightsOf(slots: readonly number[], rate: number, oldestMs: number): number[] {
+  /** The addresses of providers that report, by their slots. */
+  write(slots: readonly number[], from: number, to: number): void {
     const blocks = this.#blocks;
-    const entries = this.#entries;
+    const words = this.#words;
+    const { fields } = xxh3;
+    for (let index = from; index < to; index += 1) {
+      const slot = slots[index] as number;
+      const at = placeIn(blocks[slot >>> blockBits] as number, slot) * entryWords + fieldAt;
+      const into = (index - from) * fieldWords;
+      for (let word = 0; word < fieldWords; word += 1) fields[into + word] = words[at + word] as number;
+    }
+  }
+
+  #weightsOf(slots: readonly number[], rate: number): number[] {
+    const blocks = this.#blocks;
+    const doubles = this.#doubles;
     const weights: number[] = [];
     for (const slot of slots) {
       const block = slot >>> blockBits < blocks.length ? (blocks[slot >>> blockBits] as number) : none;
-      const at = placeIn(block, slot);
-      const isFresh = block !== none && (entries[at + field.receivedMs] as number) >= oldestMs;
-      weights.push(isFresh ? (entries[at + rate] as number) : unknown);
+      const weight = block === none ? unknown : (doubles[placeIn(block, slot) * entryDoubles + rate] as number);
+      weights.push(weight > 0 ? weight : unknown);
     }
     return weights;
   }
@@ -100,12 +116,13 @@ export class SlotWeightTable {
       block = this.#takeBlock();
       this.#setBlock(slot >>> blockBits, block);
     }
-    const entries = this.#entries;
-    const at = placeIn(block, slot);
-    const had = entries[at + field.receivedMs] !== never;
-    entries[at + field.max] = report?.maxInputTps ?? unknown;
-    entries[at + field.mean] = report?.lastMeanInputTps ?? unknown;
-    entries[at + field.receivedMs] = report?.receivedMs ?? never;
+    const place = placeIn(block, slot);
+    const doubles = this.#doubles;
+    const at = place * entryDoubles;
+    const had = doubles[at] !== vacant;
+    if (!had && report !== undefined) this.slots.texts.copy(slot, this.#words, place * entryWords + fieldAt);
+    doubles[at + rates.max] = report === undefined ? vacant : (report.maxInputTps ?? unknown);
+    doubles[at + rates.mean] = report === undefined ? vacant : (report.lastMeanInputTps ?? unknown);
     if (report?.clusterId === undefined) this.#clusters.delete(slot);
     else this.#clusters.set(slot, report.clusterId);
     const reporting = (this.#reporting[block] as number) + Number(report !== undefined) - Number(had);
@@ -120,11 +137,13 @@ export class SlotWeightTable {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     const block = this.#reporting.push(0) - 1;
-    const length = (block + 1) * blockSlots * width;
-    if (length > this.#entries.length) {
-      const entries = new Float64Array(2 * length).fill(never);
-      entries.set(this.#entries);
-      this.#entries = entries;
+    const length = (block + 1) * blockSlots * entryDoubles;
+    if (length > this.#doubles.length) {
+      const buffer = new ArrayBuffer(alignBytes + 2 * length * Float64Array.BYTES_PER_ELEMENT);
+      const doubles = new Float64Array(buffer, alignBytes).fill(vacant);
+      doubles.set(this.#doubles);
+      this.#doubles = doubles;
+      this.#words = new Uint32Array(buffer, alignBytes);
     }
     return block;
   }
@@ -139,7 +158,7 @@ export class SlotWeightTable {
   }
 }
 
-/** Where the entry of a slot begins. */
+/** The number of a slot's entry. */
 function placeIn(block: number, slot: number): number {
-  return (block * blockSlots + (slot & (blockSlots - 1))) * width;
+  return block * blockSlots + (slot & (blockSlots - 1));
 }

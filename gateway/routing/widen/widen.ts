@@ -45,8 +45,7 @@ export function widen(
     if (isOver) excluded.push({ provider: candidate.provider, reason: "queue_over_limit" });
     return !isOver;
   });
-  // Shuffled first, so that equal estimates come in random order.
-  const byTtft = shuffle(queuedLittle, random).toSorted((a, b) => a.ttftMs - b.ttftMs);
+  const byTtft = inOrder(queuedLittle, random);
   const { count, nextMs } = unlock(byTtft, elapsedMs, settings);
   const unlocked = byTtft.slice(0, count);
   const able = unlocked.filter(({ candidate, running }) => {
@@ -69,6 +68,12 @@ export function widen(
   const chosen = drawBest(able, settings.choices, random);
   const rest = able.filter((other) => other !== chosen);
   return { ranked: [chosen, ...rest].map(({ candidate }) => candidate), wait: false, excluded };
+}
+
+/** By time to first token, equal ones in random order. One alone, as the owner of a key is, costs nothing. */
+function inOrder(estimates: readonly Estimate[], random: Random): readonly Estimate[] {
+  if (estimates.length < 2) return estimates;
+  return shuffle(estimates, random).toSorted((a, b) => a.ttftMs - b.ttftMs);
 }
 
 /** `floor + (ceil - floor) * clamp(elapsed / slo, 0, 1)`. */
