@@ -21,10 +21,21 @@ export function jobCollateral(request: CompletionRequest, policy: EscrowPolicy):
   const unrounded = (inputPrice: number, outputPrice: number, contextLength: number): number =>
     (inputBoundAt(request, contextLength) * inputPrice + outputBoundAt(request, contextLength, policy) * outputPrice) *
     factor;
+  let last: { readonly terms: OfferedTerms; readonly wei: bigint } | undefined;
   return {
-    at: (terms: OfferedTerms) => collateralFor(escrowAt(request, terms, policy), collateralBps),
+    // Those that doubles cannot tell apart from their stake are few, or all alike: at one price, with one stake.
+    at: (terms: OfferedTerms) => {
+      if (last === undefined || !isEqual(last.terms, terms)) {
+        last = { terms, wei: collateralFor(escrowAt(request, terms, policy), collateralBps) };
+      }
+      return last.wei;
+    },
     // The amount to lock is rounded up and its part down: together by less than one wei either way.
     atLeast: (input, output, context) => Math.max(least, unrounded(input, output, context) * (1 - slack) - 1),
     atMost: (input, output, context) => Math.max(most, unrounded(input, output, context) * (1 + slack) + 1),
   };
+}
+
+function isEqual(a: OfferedTerms, b: OfferedTerms): boolean {
+  return a.inputPrice === b.inputPrice && a.outputPrice === b.outputPrice && a.contextLength === b.contextLength;
 }

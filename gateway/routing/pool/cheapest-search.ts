@@ -9,6 +9,7 @@ import { RankDraw } from "./draw.ts";
 import { OpenNode, type RankRange } from "./open-node.ts";
 import type { MemberTree } from "./pool.ts";
 import type { BranchView, LeafView, NodeView } from "./tree-node.ts";
+import { matchesAt } from "./tree-query.ts";
 
 interface Found {
   readonly candidate: Candidate;
@@ -61,7 +62,7 @@ export class CheapestSearch {
   run(trees: readonly MemberTree[]): Candidate[] {
     for (const tree of trees) {
       if (tree.root !== undefined && this.#limits.visit(tree.summary, 0) !== "skip") {
-        this.#judgesStake ||= this.#limits.visitStake(tree.summary, 0) !== "take";
+        this.#judgesStake ||= this.#limits.mayLackStake(tree.summary);
         this.#keep(this.#opened(tree, tree.root, 0));
       }
     }
@@ -117,15 +118,27 @@ export class CheapestSearch {
     return this.#opened(tree, children[index] as NodeView<Member>, rank);
   }
 
-  /** Where one part did not fit, others are likely not to either: those are all found at once, and none of them is met. */
+  #fits(leaf: LeafView<Member>, index: number): boolean {
+    return matchesAt(leaf, index, memberShape, this.#limits.visit, this.#limits.matches);
+  }
+
+  /** Where one part did not fit, others are likely not to either: those are all found at once. */
   #passMisfits(open: OpenNode): void {
-    if (this.#judgesStake) open.passWhere((summaries, at) => this.#limits.visit(summaries, at) === "skip");
+    if (!this.#judgesStake) return;
+    const { node } = open;
+    const { visit } = this.#limits;
+    open.passWhere((index) =>
+      node.kind === "leaf"
+        ? !this.#fits(node, index)
+        : visit(node.summaries, index * memberShape.summaryWidth) === "skip",
+    );
   }
 
   /** Offers the cheapest element of a leaf, and all others of the same price. */
-  #take(open: OpenNode, { elements, summaries }: LeafView<Member>): undefined {
+  #take(open: OpenNode, leaf: LeafView<Member>): undefined {
+    const { elements, summaries } = leaf;
     const step = memberShape.summaryWidth;
-    if (this.#judgesStake && this.#limits.visit(summaries, open.index * step) === "skip") {
+    if (this.#judgesStake && !this.#fits(leaf, open.index)) {
       this.#passMisfits(open);
       return;
     }
@@ -136,9 +149,7 @@ export class CheapestSearch {
     const mayGoOn = (from === 0 || to === elements.length) && to - from < open.tree.size;
     if (!mayGoOn || !this.#drawPrice(open.tree, elements[from] as Member, to - from)) {
       for (let index = from; index < to; index += 1) {
-        if (!this.#judgesStake || this.#limits.visit(summaries, index * step) !== "skip") {
-          this.#offer(elements[index] as Member);
-        }
+        if (!this.#judgesStake || this.#fits(leaf, index)) this.#offer(elements[index] as Member);
       }
     }
     open.pass(from, to);
@@ -174,13 +185,29 @@ export class CheapestSearch {
   /** Of those of one price that were not met yet, as many as are wanted, drawn uniformly from the leaves in which some may fit. */
   #drawFitting(range: RankRange, met: ReadonlySet<Member>, count: number): void {
     const fitting = new FittingRange(range, this.#limits.visit);
-    const places = new RankDraw(fitting.size, count * placesPerFit, this.#random);
+    if (this.#judgesStake) {
+      // Leaves are no measure of how many fit here: stake lies as it likes among the prices.
+      const members = fitting.matching(this.#limits.matches);
+      this.#drawFrom(members.length, (place) => members[place], met, count);
+      return;
+    }
+    this.#drawFrom(fitting.size, (place) => fitting.at(place), met, count);
+  }
+
+  /** Offers `count` members that were not met yet, drawn uniformly from some places, as far as there are so many that are accepted. */
+  #drawFrom(
+    size: number,
+    memberAt: (place: number) => Member | undefined,
+    met: ReadonlySet<Member>,
+    count: number,
+  ): void {
+    const places = new RankDraw(size, count * placesPerFit, this.#random);
     let wanted = count;
     while (wanted > 0) {
       const drawn = places.next(wanted);
       if (drawn.length === 0) return;
       for (const place of drawn) {
-        const member = fitting.at(place);
+        const member = memberAt(place);
         if (member !== undefined && !met.has(member) && this.#offer(member)) wanted -= 1;
       }
     }

@@ -1,12 +1,15 @@
 import { type Member, memberShape } from "./member.ts";
 import type { RankRange } from "./open-node.ts";
 import type { LeafView, NodeView, Visitor } from "./tree-node.ts";
+import { matchesAt } from "./tree-query.ts";
 
 /** Elements of one leaf. */
 interface LeafPart {
   readonly leaf: LeafView<Member>;
   /** Index of the first of them in the leaf. */
   readonly index: number;
+  /** Index after the last of them. */
+  readonly end: number;
   /** Place of the first of them in the range. */
   readonly place: number;
 }
@@ -36,12 +39,24 @@ export class FittingRange {
     return part.leaf.elements[index];
   }
 
+  /** All its members that match: by their summaries, and by a look at those of which these do not tell. */
+  matching(matches: (member: Member) => boolean): Member[] {
+    const members: Member[] = [];
+    for (const { leaf, index: from, end } of this.#parts) {
+      for (let index = from; index < end; index += 1) {
+        if (matchesAt(leaf, index, memberShape, this.#visit, matches)) members.push(leaf.elements[index] as Member);
+      }
+    }
+    return members;
+  }
+
   /** Adds the leaves below a node, from one rank of the node to before another. */
   #collect(node: NodeView<Member>, from: number, to: number): void {
     if (node.kind === "leaf") {
       const index = Math.max(0, from);
-      this.#parts.push({ leaf: node, index, place: this.size });
-      this.size += Math.min(node.elements.length, to) - index;
+      const end = Math.min(node.elements.length, to);
+      this.#parts.push({ leaf: node, index, end, place: this.size });
+      this.size += end - index;
       return;
     }
     let rank = 0;

@@ -35,6 +35,15 @@ export class Limits {
     return this.#request.maxPrice !== undefined;
   }
 
+  /** Whether somebody may not have the stake for one of its offerings that fits otherwise. @param summary Of all members. */
+  mayLackStake(summary: readonly number[]): boolean {
+    if (this.#collateral === undefined) return false;
+    // What is sure of one offering says nothing of the others that a provider of several models has.
+    return this.#request.modelId === undefined
+      ? this.visit(summary, 0) !== "take"
+      : this.visitStake(summary, 0) !== "take";
+  }
+
   /** Whether a member's least input price may be within the limit; holds for a prefix of the members. */
   readonly inputMayFit = (member: Member): boolean => member.leastInput <= this.#price;
 
@@ -92,14 +101,26 @@ export class Limits {
   readonly best = (member: Member): Candidate | undefined => {
     const { only } = member;
     if (only !== undefined) return this.fault(only) === undefined ? only : undefined;
+    return this.#bestOf(member);
+  };
+
+  #bestOf({ candidates, terms = [], mostStake }: Member): Candidate | undefined {
+    const collateral = this.#collateral;
     let best: Candidate | undefined;
-    for (const candidate of member.candidates) {
+    for (let at = 0; at < terms.length; at += 3) {
+      // By doubles first: of very many members each may have one offering that is too short and one that is too dear.
+      const input = terms[at] as number;
+      const output = terms[at + 1] as number;
+      const context = terms[at + 2] as number;
+      if (input > this.#price || output > this.#price || context < this.#context) continue;
+      if (collateral !== undefined && mostStake < collateral.atLeast(input, output, context)) continue;
+      const candidate = candidates[at / 3] as Candidate;
       if (this.fault(candidate) !== undefined) continue;
       if (best === undefined || expectedCost(candidate, this.#request) < expectedCost(best, this.#request))
         best = candidate;
     }
     return best;
-  };
+  }
 
   readonly matches = (member: Member): boolean => this.best(member) !== undefined;
 

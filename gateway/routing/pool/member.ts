@@ -25,11 +25,15 @@ export interface Member {
   readonly provider: Address;
   /** Its offerings in this pool: one in the pool of a model, several in the wildcard pool. The cheapest input first. */
   readonly candidates: readonly Candidate[];
+  /** Input price, output price and context of each offering as doubles, one behind the other; absent when there is but one. */
+  readonly terms: readonly number[] | undefined;
   /** Least prices and greatest context among the offerings, as doubles: what the best of them can be at most. */
   readonly leastInput: number;
   readonly leastOutput: number;
   readonly mostContext: number;
   readonly leastContext: number;
+  /** Its stake in wei, rounded up. */
+  readonly mostStake: number;
 }
 
 /**
@@ -60,7 +64,6 @@ export const memberShape: TreeShape<Member> = {
   summaryWidth: 9,
   summarise: (member) => {
     const sure = member.candidates[0];
-    const stake = sure?.stake ?? 0n;
     return [
       member.leastInput,
       member.leastOutput,
@@ -69,8 +72,8 @@ export const memberShape: TreeShape<Member> = {
       -Number(sure?.outputPrice ?? 0n),
       sure?.contextLength ?? 0,
       member.leastContext,
-      -atMostDouble(stake),
-      atLeastDouble(stake),
+      -member.mostStake,
+      atLeastDouble(sure?.stake ?? 0n),
     ];
   },
 };
@@ -131,11 +134,17 @@ export function memberOf(
     only: candidates.length === 1 ? first : undefined,
     provider: provider.address,
     candidates,
+    terms: candidates.length === 1 ? undefined : candidates.flatMap(termsOf),
     leastInput: Number(first.inputPrice),
     leastOutput,
     mostContext,
     leastContext,
+    mostStake: atMostDouble(provider.stake),
   };
+}
+
+function termsOf({ inputPrice, outputPrice, contextLength }: Candidate): number[] {
+  return [Number(inputPrice), Number(outputPrice), contextLength];
 }
 
 function better(a: Standing, b: Standing): Standing {

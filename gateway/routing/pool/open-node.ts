@@ -75,12 +75,12 @@ export class OpenNode {
     this.#findLeast();
   }
 
-  /** Marks the parts as seen of whose summary a condition holds. */
-  passWhere(condition: (summaries: readonly number[], at: number) => boolean): void {
-    const { summaries } = this.node;
+  /** Marks the parts as seen for whose index a condition holds. */
+  passWhere(condition: (index: number) => boolean): void {
     for (let index = 0; index < this.#costs.length; index += 1) {
-      if (this.#costs[index] === Number.POSITIVE_INFINITY) continue;
-      if (condition(summaries, index * memberShape.summaryWidth)) this.#costs[index] = Number.POSITIVE_INFINITY;
+      if (this.#costs[index] !== Number.POSITIVE_INFINITY && condition(index)) {
+        this.#costs[index] = Number.POSITIVE_INFINITY;
+      }
     }
     this.#findLeast();
   }

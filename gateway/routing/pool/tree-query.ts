@@ -76,7 +76,7 @@ export function* matchingIn<E>(
 }
 
 /** Whether an element of a leaf matches: by its summary where that tells it, because the element itself lies elsewhere in memory. */
-function matchesAt<E>(
+export function matchesAt<E>(
   { elements, summaries }: LeafView<E>,
   index: number,
   shape: TreeShape<E>,
