@@ -1,5 +1,6 @@
 import { DeploymentFileError } from "../chain/deployment.ts";
 import { systemClock } from "../chain/system-clock.ts";
+import { ArgumentError, asksForHelp } from "../protocol/arguments.ts";
 import { SettingsError, settingsHelp } from "../protocol/settings.ts";
 import { onStopSignals } from "../protocol/stop-signals.ts";
 import { WrongChainError } from "../chain/verify.ts";
@@ -14,7 +15,7 @@ ${settingsHelp(gatewaySettingsShape)}`;
 
 /** `npm run gateway`: a gateway in a process of its own, until SIGTERM or SIGINT. */
 async function main(): Promise<void> {
-  if (process.argv.slice(2).some((argument) => argument === "--help" || argument === "-h")) {
+  if (asksForHelp(process.argv.slice(2))) {
     process.stdout.write(`${help}\n`);
     return;
   }
@@ -43,10 +44,11 @@ async function main(): Promise<void> {
 
 main().catch((error: unknown) => {
   const isPlain =
+    error instanceof ArgumentError ||
     error instanceof SettingsError ||
     error instanceof PolicyFileError ||
     error instanceof WrongChainError ||
     error instanceof DeploymentFileError;
   process.stderr.write(`${isPlain ? error.message : describeError(error)}\n`);
-  process.exit(1);
+  process.exit(error instanceof ArgumentError ? 2 : 1);
 });

@@ -1,6 +1,7 @@
 import { pino } from "pino";
 import { DeploymentFileError } from "../chain/deployment.ts";
 import { systemClock } from "../chain/system-clock.ts";
+import { ArgumentError, asksForHelp } from "../protocol/arguments.ts";
 import { SettingsError, settingsHelp } from "../protocol/settings.ts";
 import { onStopSignals } from "../protocol/stop-signals.ts";
 import { describe } from "./node/log.ts";
@@ -14,7 +15,7 @@ ${settingsHelp(providerSettingsShape)}`;
 
 /** `npm run provider`: a provider node in a process of its own, until SIGTERM or SIGINT. SIGHUP reads the endpoints file again. */
 async function main(): Promise<void> {
-  if (process.argv.slice(2).some((argument) => argument === "--help" || argument === "-h")) {
+  if (asksForHelp(process.argv.slice(2))) {
     process.stdout.write(`${help}\n`);
     return;
   }
@@ -43,7 +44,10 @@ async function main(): Promise<void> {
 
 main().catch((error: unknown) => {
   const isPlain =
-    error instanceof SettingsError || error instanceof EndpointsFileError || error instanceof DeploymentFileError;
+    error instanceof ArgumentError ||
+    error instanceof SettingsError ||
+    error instanceof EndpointsFileError ||
+    error instanceof DeploymentFileError;
   process.stderr.write(`${isPlain ? error.message : describe(error)}\n`);
-  process.exit(1);
+  process.exit(error instanceof ArgumentError ? 2 : 1);
 });
