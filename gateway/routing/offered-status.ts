@@ -33,4 +33,8 @@ export class OfferedStatuses implements StatusSink {
   recordRoundTrip(provider: Address, roundTripMs: number): void {
     this.#sink.recordRoundTrip(provider, roundTripMs);
   }
+
+  forgetRoundTrip(provider: Address): void {
+    this.#sink.forgetRoundTrip(provider);
+  }
 }

@@ -12,6 +12,7 @@ export interface StatusSink {
   report(provider: Address, status: ProviderStatus): void;
   forgetReport(provider: Address): void;
   recordRoundTrip(provider: Address, roundTripMs: number): void;
+  forgetRoundTrip(provider: Address): void;
 }
 
 /** Settings of the follower; all times in ms. */
@@ -102,8 +103,10 @@ export class StatusFollower {
     }
     const moved = known.provider.endpoint !== provider.endpoint;
     known.provider = provider;
-    // The stream of the old endpoint says nothing of the new one; its end leads to the reconnect.
-    if (moved) known.abort?.abort();
+    if (!moved) return;
+    // The stream of the old endpoint says nothing of the new one, nor does the way to it; its end leads to the reconnect.
+    known.abort?.abort();
+    this.#options.sink.forgetRoundTrip(provider.address);
   }
 
   /** Stops following a provider and forgets what it reported. */
@@ -175,7 +178,9 @@ export class StatusFollower {
           this.#options.sink.report(followed.provider.address, status);
         },
         onRefused: (fault) => this.#options.onRefused?.(followed.provider.address, fault),
-        onRoundTrip: (ms) => this.#options.sink.recordRoundTrip(followed.provider.address, ms),
+        onRoundTrip: (ms) => {
+          if (!abort.signal.aborted) this.#options.sink.recordRoundTrip(followed.provider.address, ms);
+        },
       });
     } catch {
       // Every way for a stream to end leads to the same reconnect; refused statuses were counted one by one.

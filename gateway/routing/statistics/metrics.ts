@@ -19,10 +19,19 @@ export interface GaugeDefinition {
 
 /** Settings of the gauges. */
 export interface StatisticsGaugeOptions {
-  /** Greatest number of series per gauge; the rest is left out and counted in `t4t_provider_series_omitted`. Default 1,000. */
+  /**
+   * Greatest number of series per gauge; the rest is left out and counted in `t4t_provider_series_omitted`. Outcomes, of which a gateway
+   * may remember very many, are those of the providers used last, and only so many are read. Default 1,000.
+   */
   readonly maxSeries?: number;
   /** State of the status follower, when there is one. */
   readonly follower?: () => StatusFollowerState;
+}
+
+/** A gauge that may have very many series. */
+interface CountedGauge extends GaugeDefinition {
+  /** How many series there are at most, without reading them; absent: they are read to be counted. */
+  mostSamples?(): number;
 }
 
 type ReportedField = "lastMeanInputTps" | "maxInputTps" | "running" | "queuedInputTokens" | "kvFreeTokens";
@@ -53,19 +62,20 @@ export function statisticsGauges(
 ): readonly GaugeDefinition[] {
   const maxSeries = options.maxSeries ?? 1000;
   const omitted = new Map<string, number>();
-  const bounded = (gauge: GaugeDefinition): GaugeDefinition => ({
+  const bounded = ({ mostSamples, ...gauge }: CountedGauge): GaugeDefinition => ({
     ...gauge,
     *samples() {
       let seen = 0;
       for (const sample of gauge.samples()) {
         seen += 1;
         if (seen <= maxSeries) yield sample;
+        else if (mostSamples !== undefined) break;
       }
-      omitted.set(gauge.name, Math.max(0, seen - maxSeries));
+      omitted.set(gauge.name, Math.max(0, (seen > maxSeries ? (mostSamples?.() ?? seen) : seen) - maxSeries));
     },
   });
   const labelNames = ["provider", "model"];
-  const gauges: GaugeDefinition[] = [
+  const counted: CountedGauge[] = [
     ...reportedGauges.map(([field, name, help]) => ({
       name,
       help,
@@ -77,6 +87,7 @@ export function statisticsGauges(
       help,
       labelNames,
       samples: () => measuredSamples(statistics, field, scale),
+      mostSamples: () => statistics.outcomeCount,
     })),
     {
       name: "t4t_provider_in_flight",
@@ -90,7 +101,8 @@ export function statisticsGauges(
       labelNames: ["provider"],
       samples: () => roundTripSamples(statistics),
     },
-  ].map(bounded);
+  ];
+  const gauges = counted.map(bounded);
   gauges.push({
     name: "t4t_provider_series_omitted",
     help: "Series left out of a per-provider gauge because there are too many.",

@@ -130,6 +130,11 @@ export class RoutingStatistics implements LiveStatistics {
   /** Forgets the status of a provider that is not followed any more, and the way to it. */
   forgetReport(provider: Address): void {
     this.#reported.delete(provider);
+    this.forgetRoundTrip(provider);
+  }
+
+  /** Forgets the way to a provider, which is another one since its endpoint moved. */
+  forgetRoundTrip(provider: Address): void {
     this.#roundTrips.delete(provider);
   }
 
@@ -222,12 +227,19 @@ export class RoutingStatistics implements LiveStatistics {
     return this.#reported.fresh(this.#clock.monotonic());
   }
 
-  /** All outcomes, for metrics and pages. */
+  /** All outcomes, those of the provider used last first, for metrics and pages. */
   *outcomes(): IterableIterator<readonly [Address, string, MeasuredStatistics]> {
     const nowMs = this.#clock.monotonic();
-    for (const [provider, models] of this.#outcomes) {
+    for (const [provider, models] of [...this.#outcomes].reverse()) {
       for (const [modelId, outcomes] of models) yield [provider, modelId, outcomes.read(nowMs)];
     }
+  }
+
+  /** How many `outcomes` yields, without reading them. */
+  get outcomeCount(): number {
+    let count = 0;
+    for (const models of this.#outcomes.values()) count += models.size;
+    return count;
   }
 
   /** Measured round trips to the providers that are followed, ms, for metrics and pages. */

@@ -85,6 +85,7 @@ function setup(options: Partial<StatusFollowerOptions> = {}) {
       report: (_provider, status) => reports.push(status),
       forgetReport: (address) => forgotten.push(address),
       recordRoundTrip: (_provider, ms) => roundTrips.push(ms),
+      forgetRoundTrip: () => roundTrips.splice(0),
     },
     onRefused: (_provider, fault) => refused.push(fault),
     ...options,
@@ -258,10 +259,14 @@ describe("the status follower", () => {
   });
 
   it("moves to a new endpoint, and forgets a provider that left", async () => {
-    const { clock, pipes, forgotten, follower } = setup();
+    const { clock, pipes, forgotten, roundTrips, measure, follower } = setup();
+    measure(80);
     follower.follow(provider);
     await turns();
+    pipes[0]!.send(await signedStatus({ issuedAt: clock.now() }));
+    await until(() => roundTrips.length > 0);
     follower.sync([provider.address], () => ({ ...provider, endpoint: "https://moved.example" }));
+    expect(roundTrips, "an average with the way to the old place would last for many minutes").to.deep.equal([]);
     await until(() => follower.state.connected === 0);
     clock.advance(1500);
     await until(() => pipes.length === 2);

@@ -71,6 +71,17 @@ describe("metrics of the statistics", () => {
     expect(await series("t4t_provider_series_omitted")).to.include(`t4t_provider_series_omitted{gauge="${max}"} 3`);
   });
 
+  it("show the outcomes of the providers used last when there are too many, and read no more of them", async () => {
+    const { statistics, series } = setup(2);
+    for (const index of [1, 2, 3, 4, 5, 1]) {
+      statistics.acquire(addressOf(index), 1, "m").end({ outcome: "success", ttftMs: 1000 * index, durationMs: 9000 });
+    }
+    const ttft = "t4t_provider_ttft_seconds";
+    const of = (index: number, value: number) => `${ttft}{provider="${addressOf(index)}",model="m"} ${value}`;
+    expect(await series(ttft)).to.deep.equal([of(1, 1), of(5, 5)]);
+    expect(await series("t4t_provider_series_omitted")).to.include(`t4t_provider_series_omitted{gauge="${ttft}"} 3`);
+  });
+
   it("drop the streams of a provider that has none", async () => {
     const { statistics, series } = setup();
     const lease = statistics.acquire(provider, 1, "m");

@@ -296,7 +296,7 @@ describe("outcomes", () => {
     const clock = new ManualClock();
     const statistics = new RoutingStatistics({ clock, maxRemembered: 2 });
     for (const index of [1, 2, 1, 3]) statistics.acquire(addressOf(index), 1, model).end(ended("success"));
-    expect([...statistics.outcomes()].map(([provider]) => provider)).to.deep.equal([addressOf(1), addressOf(3)]);
+    expect([...statistics.outcomes()].map(([provider]) => provider)).to.deep.equal([addressOf(3), addressOf(1)]);
   });
 });
 
