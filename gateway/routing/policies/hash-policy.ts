@@ -32,7 +32,8 @@ export function hashPolicy(
 
 /** Distinct members looked at before the few that match are searched for directly. */
 const mostWalked = 256;
-const mostListed = 256;
+/** As many as a pool lists of a rare match: then who they are is no matter of chance, and a key stays where it is. */
+const mostListed = 1024;
 
 function walkRing(
   input: PolicyInput,

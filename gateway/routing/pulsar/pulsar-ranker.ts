@@ -39,8 +39,8 @@ const neighbours = enoughWeighted;
 const mostLookedAt = 512;
 /** Windows of a key before the free candidates are asked for instead: where few of many fit, the walk to one of them would be long. */
 const mostWindows = 16;
-/** Free candidates that are then looked at; all of them where there are no more. */
-const mostSampled = 256;
+/** Free candidates that are then looked at: as many as a pool lists of a rare match, so that who they are is no matter of chance. */
+const mostSampled = 1024;
 /** Best clusters kept of a ranking; more are worked out when all of these are of no use. */
 const kept = 24;
 

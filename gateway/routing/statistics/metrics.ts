@@ -31,7 +31,7 @@ export interface StatisticsGaugeOptions {
 /** A gauge that may have very many series. */
 interface CountedGauge extends GaugeDefinition {
   /** How many series there are at most, without reading them; absent: they are read to be counted. */
-  mostSamples?(): number;
+  readonly mostSamples?: () => number;
 }
 
 type ReportedField = "lastMeanInputTps" | "maxInputTps" | "running" | "queuedInputTokens" | "kvFreeTokens";
