@@ -9,6 +9,9 @@ import type { Candidate, Exclusion, ExclusionCounts, ExclusionReason, RoutingReq
 /** Leaves that a count may enter before it estimates; see `SortedTree.count`. */
 const countLeaves = 16;
 
+/** Full members with refused endpoints that are looked at; of any beyond it is said that they are full. */
+const mostRefused = 1024;
+
 /** What a decision knows of those it left out. */
 export interface ExclusionInput {
   readonly snapshot: RegistrySnapshot;
@@ -55,12 +58,14 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   }
   for (const { provider, reason } of input.byPolicy) tally.add(provider, reason);
   if (full.size > 0) {
+    let refused = 0;
     for (const member of full.matching(limits.visit, limits.matches)) {
-      if (busy.length >= listed) break;
+      if (busy.length >= listed || refused >= mostRefused) break;
       const candidate = limits.best(member);
       if (candidate === undefined || input.request.tried.has(candidate.provider)) continue;
       // Nobody waits for a slot where the job could not be placed.
       if (input.isRefused(candidate.provider)) {
+        refused += 1;
         busyCount -= 1;
         tally.add(candidate.provider, "endpoint_refused");
         continue;

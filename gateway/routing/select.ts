@@ -23,7 +23,7 @@ const nobody: Ranking = { ranked: [], reason: "no_candidate", wait: false, exclu
 /**
  * Who may serve the request, best first, and who could but is full.
  *
- * Candidates are active, fresh by chain time, offer the model within the price limit and hold enough context. The full ones
+ * Candidates are active, fresh by chain time, offer the model within the price limit, hold enough context and have the stake. The full ones
  * (`maxConcurrentJobs != 0` and `openJobs` plus this gateway's unconfirmed posts reach it) go to `busy`; the policy ranks the rest.
  * Providers in `request.tried` are left out of both. A pure function: the same input and random sequence give the same answer. The
  * work is bounded by what the policy looks at, not by the number of providers.
@@ -37,12 +37,13 @@ export function select(
   random: Random,
 ): Selection {
   const input = { published, request, policy, statistics, nowMs, random };
-  const selection = selectAmong(input, false);
+  const { selection, isCut } = selectAmong(input, false);
   // Providers that fail most requests are better than none, but not better than a short wait for a good one.
   const { suspect, draining } = selection.excludedCounts;
-  const isNobodyNear = selection.verdict === "none" || (draining !== undefined && selection.busyCount === 0);
+  const waitsForSlots = selection.busyCount > 0;
+  const isNobodyNear = selection.verdict === "none" || ((draining !== undefined || isCut) && !waitsForSlots);
   const isLeftToSuspects = isNobodyNear && selection.verdict !== "ready" && suspect !== undefined;
-  return isLeftToSuspects ? selectAmong(input, true) : selection;
+  return isLeftToSuspects ? selectAmong(input, true).selection : selection;
 }
 
 interface SelectInput {
@@ -54,11 +55,14 @@ interface SelectInput {
   readonly random: Random;
 }
 
-function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
+function selectAmong(
+  input: SelectInput,
+  allowSuspects: boolean,
+): { readonly selection: Selection; readonly isCut: boolean } {
   const { published, request, policy, statistics, nowMs, random } = input;
   const { snapshot, derived } = published;
   const whole = derived.pool(request.modelId);
-  if (whole === undefined) return emptySelection(policy, snapshot.version);
+  if (whole === undefined) return { selection: emptySelection(policy, snapshot.version), isCut: false };
   const pool = policy.only === undefined ? whole : narrowToOne(snapshot, request.modelId, policy.only);
   const limits = new Limits(request);
   const free = new FreePool(pool, request, limits, statistics, random, allowSuspects);
@@ -77,9 +81,11 @@ function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
     listed: ready ? 8 : maxListed,
   });
   // A provider that shuts down may be starting anew, and its place is taken until then: it is waited for as a full one is.
-  const busy = left.busyCount > 0 || ranking.wait || left.excludedCounts.draining !== undefined;
-  const recheckMs = ready || !busy ? undefined : recheckAfter(ranking, left.excludedCounts);
-  return {
+  // A decision that looked at no more than it may knows of nobody, not that there is nobody: it is made again, by another draw.
+  const { isCut } = free;
+  const busy = left.busyCount > 0 || ranking.wait || left.excludedCounts.draining !== undefined || isCut;
+  const recheckMs = ready || !busy ? undefined : recheckAfter(ranking, left.excludedCounts, isCut);
+  const selection: Selection = {
     verdict: ready ? "ready" : busy ? "busy" : "none",
     ranked: ranking.ranked.length > maxListed ? ranking.ranked.slice(0, maxListed) : ranking.ranked,
     busy: left.busy,
@@ -92,13 +98,14 @@ function selectAmong(input: SelectInput, allowSuspects: boolean): Selection {
     ...(ranking.scores === undefined ? {} : { scores: ranking.scores }),
     version: snapshot.version,
   };
+  return { selection, isCut };
 }
 
 /** Ms after which time or a newer status may give a choice; undefined: only a change of the registry can. */
-function recheckAfter({ recheckMs }: Ranking, counts: ExclusionCounts): number | undefined {
+function recheckAfter({ recheckMs }: Ranking, counts: ExclusionCounts, isCut: boolean): number | undefined {
   const { draining, kv_full: kvFull, no_statistic: noStatistic } = counts;
   const isLeftOutByStatus = draining !== undefined || kvFull !== undefined || noStatistic !== undefined;
-  return isLeftOutByStatus ? Math.min(statusPaceMs, recheckMs ?? statusPaceMs) : recheckMs;
+  return isLeftOutByStatus || isCut ? Math.min(statusPaceMs, recheckMs ?? statusPaceMs) : recheckMs;
 }
 
 function emptySelection(policy: Policy, version: number): Selection {

@@ -36,6 +36,7 @@ export class CheapestSearch {
   readonly #random: Random;
   readonly #count: number;
   readonly #accept: (member: Member) => Candidate | undefined;
+  readonly #isOver: () => boolean;
   readonly #found: Found[] = [];
   readonly #open = new CostHeap<OpenNode>();
   /** Ranges of one price over several leaves, of which members were drawn. */
@@ -43,19 +44,24 @@ export class CheapestSearch {
   /** Whether somebody's stake may not do. */
   #judgesStake = false;
 
-  /** @param accept The member's candidate, if it may be chosen now. */
+  /**
+   * @param accept The member's candidate, if it may be chosen now.
+   * @param isOver Asked between members: whether to end with what was found.
+   */
   constructor(
     request: RoutingRequest,
     limits: Limits,
     random: Random,
     count: number,
     accept: (member: Member) => Candidate | undefined,
+    isOver: () => boolean = () => false,
   ) {
     this.#request = request;
     this.#limits = limits;
     this.#random = random;
     this.#count = count;
     this.#accept = accept;
+    this.#isOver = isOver;
   }
 
   /** The cheapest members of some trees, at most `count`, cheapest first. */
@@ -67,7 +73,7 @@ export class CheapestSearch {
       }
     }
     let tiedNodes = 0;
-    for (let next = this.#open.pop(); next !== undefined; ) {
+    for (let next = this.#open.pop(); next !== undefined && !this.#isOver(); ) {
       const worst = this.#worst;
       if (next.leastCost > worst || next.leastCost === Number.POSITIVE_INFINITY) {
         // What is left may still be of use: this one can have come to cost more, or to hold nothing unseen, since it was put aside.
@@ -203,7 +209,7 @@ export class CheapestSearch {
   ): void {
     const places = new RankDraw(size, count * placesPerFit, this.#random);
     let wanted = count;
-    while (wanted > 0) {
+    while (wanted > 0 && !this.#isOver()) {
       const drawn = places.next(wanted);
       if (drawn.length === 0) return;
       for (const place of drawn) {

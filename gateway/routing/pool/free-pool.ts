@@ -1,5 +1,6 @@
 import type { Address } from "viem";
 import type { Random } from "../../../protocol/clock.ts";
+import { expectedCost } from "../expected-cost.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, CandidatePool, ExclusionReason, LiveStatistics, RoutingRequest } from "../types.ts";
 import { isBlamed, type Standing, standingOf } from "../reputation.ts";
@@ -16,6 +17,13 @@ const rareShare = 1 / 8;
 const denseShare = 1 / 4;
 /** Most members listed of a rare match. */
 const maxListedMatches = 1024;
+/**
+ * Most candidates that a decision leaves out for what only this moment knows, one by one, before it looks no further: thousands that are
+ * refused, shut down or fail would else hold up all other requests.
+ */
+const mostLeftOut = 1024;
+/** As many may each further question of the policy leave out, when those are used up. */
+const leftOutByQuestion = 128;
 /** Leaves that a count may enter: exact for a few hundred mixed members, an estimate beyond. */
 const countLeaves = 16;
 
@@ -30,6 +38,8 @@ export class FreePool implements CandidatePool {
   readonly #statistics: LiveStatistics;
   readonly #random: Random;
   readonly #allowSuspects: boolean;
+  /** Size of `met` at which the present question of the policy is answered by what was found. */
+  #enoughMet = 0;
   /** Left out for what only this moment knows. */
   readonly met = new Map<Address, { readonly reason: ExclusionReason; readonly candidate: Candidate }>();
 
@@ -58,13 +68,25 @@ export class FreePool implements CandidatePool {
   }
 
   cheapest(count: number, standing?: Standing | "unblamed"): Candidate[] {
-    const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, (member) =>
-      this.#accept(member, standing),
-    );
-    return search.run(this.#trees(standing === "unblamed" ? undefined : standing));
+    this.#beginQuestion();
+    const accept = (member: Member) => this.#accept(member, standing);
+    const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, accept, () => this.#isOver);
+    const found = search.run(this.#trees(standing));
+    if (found.length >= count || !this.#isOver) return found;
+    // Too many of the cheapest are of no use now. Asked by chance, so that whoever is behind them gets work too.
+    const known = new Set(found.map(({ provider }) => provider));
+    const others = this.#sample(count - found.length, standing).filter(({ provider }) => !known.has(provider));
+    const costs = new Map(others.map((candidate) => [candidate, expectedCost(candidate, this.#request)]));
+    const costOf = (candidate: Candidate): bigint => costs.get(candidate) ?? 0n;
+    return [...found, ...others.toSorted((a, b) => (costOf(a) < costOf(b) ? -1 : costOf(a) > costOf(b) ? 1 : 0))];
   }
 
   sample(count: number, standing?: Standing): Candidate[] {
+    return this.#sample(count, standing);
+  }
+
+  #sample(count: number, standing: Standing | "unblamed" | undefined): Candidate[] {
+    this.#beginQuestion();
     const trees = this.#trees(standing);
     const limits = this.#limits;
     const sizes = trees.map((tree) => (limits.limitsPrice ? tree.rankOf(limits.inputMayFit) : tree.size));
@@ -91,11 +113,11 @@ export class FreePool implements CandidatePool {
   #draw(
     ranks: RankDraw,
     count: number,
-    standing: Standing | undefined,
+    standing: Standing | "unblamed" | undefined,
     memberOf: (rank: number) => Member | undefined,
   ): Candidate[] {
     const sample: Candidate[] = [];
-    while (sample.length < count) {
+    while (sample.length < count && !this.#isOver) {
       const drawn = ranks.next(count - sample.length);
       if (drawn.length === 0) break;
       for (const candidate of this.#fitting(drawn.map(memberOf))) {
@@ -130,8 +152,8 @@ export class FreePool implements CandidatePool {
     );
   }
 
-  #trees(standing: Standing | undefined): readonly MemberTree[] {
-    const wanted = standing === undefined ? standings : [standing];
+  #trees(standing: Standing | "unblamed" | undefined): readonly MemberTree[] {
+    const wanted = standing === undefined || standing === "unblamed" ? standings : [standing];
     return wanted.map((place) => this.#pool.at(place)).filter((tree) => tree.size > 0);
   }
 
@@ -160,7 +182,21 @@ export class FreePool implements CandidatePool {
     return standingOf(reputation, seenFaults) === wanted;
   }
 
+  /** Whether so many were left out that it looked no further: then somebody may be free all the same. */
+  get isCut(): boolean {
+    return this.met.size >= mostLeftOut;
+  }
+
+  #beginQuestion(): void {
+    this.#enoughMet = Math.max(mostLeftOut, this.met.size + leftOutByQuestion);
+  }
+
+  get #isOver(): boolean {
+    return this.met.size >= this.#enoughMet;
+  }
+
   #acceptNow(candidate: Candidate): Candidate | undefined {
+    if (this.met.size > 0 && this.met.has(candidate.provider)) return undefined;
     const reason = this.#faultNow(candidate);
     if (reason === undefined) return candidate;
     this.met.set(candidate.provider, { reason, candidate });

@@ -1,0 +1,131 @@
+import { expect } from "chai";
+import { createPolicy, select } from "../../../../gateway/routing/select.ts";
+import { policyNames, type RoutingRequest } from "../../../../gateway/routing/types.ts";
+import { addressOf, type ProviderSketch, publish, testModel } from "../support/registry.ts";
+import { requestOf, seeded } from "../support/request.ts";
+import { fleet, measuredOf, reportOf } from "../support/sketches.ts";
+import { ScriptedStatistics } from "../support/statistics.ts";
+
+const names = policyNames.filter((name) => name !== "manual");
+const broken = measuredOf({ successRatio: 0.1, samples: 9, recentFailures: 8 });
+
+/** Statistics that count how many candidates are judged by what only the moment knows. */
+class CountingStatistics extends ScriptedStatistics {
+  judged = 0;
+
+  override endpointRefused(provider: `0x${string}`): boolean {
+    this.judged += 1;
+    return super.endpointRefused(provider);
+  }
+
+  override reported() {
+    return reportOf({ maxInputTps: 100, lastMeanInputTps: 100, running: 0 });
+  }
+}
+
+type Fault = "endpoint_refused" | "draining" | "at_capacity" | "suspect";
+const faults: readonly Fault[] = ["endpoint_refused", "draining", "at_capacity", "suspect"];
+
+/** Statistics by which all providers but some are of no use now. */
+function allBut(useful: ReadonlySet<number>, count: number, fault: Fault): CountingStatistics {
+  const statistics = new CountingStatistics();
+  for (let index = 0; index < count; index += 1) {
+    const address = addressOf(index + 1);
+    if (useful.has(index)) continue;
+    if (fault === "endpoint_refused") statistics.refused.add(address);
+    else if (fault === "draining") statistics.draining.add(address);
+    else if (fault === "at_capacity") statistics.unconfirmedOf.set(address, 1);
+    else statistics.measuredOf.set(address, broken);
+  }
+  return statistics;
+}
+
+function published(count: number, change: (index: number) => Partial<ProviderSketch> = () => ({})) {
+  return publish(fleet(count, (index) => ({ maxConcurrentJobs: 1, ...change(index) })));
+}
+
+describe("candidates that are of no use at the moment", () => {
+  const asked = (round: number): RoutingRequest => requestOf({ affinityKey: `k${round}`, routingText: `t${round}` });
+
+  it("hide nobody while they are a thousand: every policy finds the one that is free", () => {
+    const count = 1000;
+    const registry = published(count);
+    for (const fault of faults) {
+      const statistics = allBut(new Set([617]), count, fault);
+      for (const name of names) {
+        const { ranked } = select(registry, asked(1), createPolicy({ name }), statistics, 1, seeded(1));
+        expect(
+          ranked.map(({ provider }) => provider),
+          `${name}, others ${fault}`,
+        ).to.deep.equal([addressOf(618)]);
+      }
+    }
+  });
+
+  for (const prices of [1, 10_000]) {
+    it(`are not all met where they are ten thousand at ${prices} prices, as a decision would else hold up all others`, () => {
+      const count = 10_000;
+      const models = (index: number) => ({ [testModel]: { inputPrice: BigInt(1 + (index % prices)) } });
+      const registry = published(count, (index) => ({ models: models(index) }));
+      for (const fault of faults) {
+        const statistics = allBut(new Set(), count, fault);
+        for (const name of names) {
+          statistics.judged = 0;
+          const { verdict, recheckMs } = select(registry, asked(1), createPolicy({ name }), statistics, 1, seeded(1));
+          expect(statistics.judged, `${name}, ${fault}`).to.be.lessThan(1600);
+          // Who fails is asked when nobody else is known. For others it is looked again: somebody may be free all the same.
+          expect(verdict, `${name}, ${fault}`).to.equal(fault === "suspect" ? "ready" : "busy");
+          if (fault !== "suspect") expect(recheckMs, `${name}, ${fault}`).to.be.a("number");
+        }
+      }
+    });
+  }
+
+  it("keep no policy from the dearer half, though thousands of cheaper ones are refused", () => {
+    const count = 6000;
+    const useful = new Set(Array.from({ length: count / 2 }, (_, index) => count / 2 + index));
+    const registry = published(count, (index) => ({ models: { [testModel]: { inputPrice: BigInt(1 + index) } } }));
+    const statistics = allBut(useful, count, "endpoint_refused");
+    for (const name of names) {
+      const { ranked } = select(registry, asked(1), createPolicy({ name }), statistics, 1, seeded(1));
+      expect(ranked, name).to.not.be.empty;
+      for (const { provider } of ranked) expect(statistics.refused.has(provider), name).to.equal(false);
+      if (name !== "cheapest") continue;
+      const costs = ranked.map(({ inputPrice }) => Number(inputPrice));
+      expect(costs, "cheapest first").to.deep.equal(costs.toSorted((a, b) => a - b));
+    }
+  });
+
+  it("are found in turn by a request that looks again, where one in five hundred is free", () => {
+    const count = 10_000;
+    const useful = new Set(Array.from({ length: 20 }, (_, index) => index * 499 + 3));
+    const registry = published(count);
+    const statistics = allBut(useful, count, "draining");
+    for (const name of names) {
+      const policy = createPolicy({ name });
+      const random = seeded(3);
+      const found = new Set<string>();
+      for (let round = 0; round < 60; round += 1) {
+        const { ranked } = select(registry, asked(round), policy, statistics, 1, random);
+        for (const { provider } of ranked) found.add(provider);
+      }
+      expect(found.size, name).to.equal(20);
+    }
+  });
+
+  it("count as full beyond a thousand of refused ones that are full, and are not all looked at", () => {
+    const count = 5000;
+    const registry = published(count, () => ({ openJobs: 1 }));
+    const statistics = allBut(new Set(), count, "endpoint_refused");
+    const { verdict, busyCount } = select(
+      registry,
+      asked(1),
+      createPolicy({ name: "cheapest" }),
+      statistics,
+      1,
+      seeded(1),
+    );
+    expect(statistics.judged).to.be.lessThan(1100);
+    expect([verdict, busyCount]).to.deep.equal(["busy", count - 1024]);
+  });
+});
