@@ -230,7 +230,7 @@ export class RoutingStatistics implements LiveStatistics {
   /** All outcomes, those of the provider used last first, for metrics and pages. */
   *outcomes(): IterableIterator<readonly [Address, string, MeasuredStatistics]> {
     const nowMs = this.#clock.monotonic();
-    for (const [provider, models] of [...this.#outcomes].reverse()) {
+    for (const [provider, models] of [...this.#outcomes].toReversed()) {
       for (const [modelId, outcomes] of models) yield [provider, modelId, outcomes.read(nowMs)];
     }
   }
