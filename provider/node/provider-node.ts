@@ -9,17 +9,13 @@ import { listenError } from "../../protocol/listen-fault.ts";
 import type { Journal } from "../../store/journal.ts";
 import { JournalPruner } from "../../store/journal-pruner.ts";
 import { openSqliteJournal } from "../../store/sqlite-journal.ts";
-import { Admission } from "../admission/admission.ts";
-import { clientSignatures } from "../admission/client-signature.ts";
 import { Slots } from "../admission/slots.ts";
 import { Backends } from "../upstream/backends.ts";
 import type { ProbeRhythm } from "../upstream/health.ts";
 import { ProviderError } from "../errors.ts";
 import { openServer, type ProviderHandlers, type ProviderServer, type RunCall } from "../http/server.ts";
-import { JobRunner } from "../jobs/job-runner.ts";
 import { jobView } from "../jobs/job-view.ts";
 import { LiveJobs } from "../jobs/live-jobs.ts";
-import { ReceiptDesk } from "../jobs/receipt-desk.ts";
 import { StreamEnds } from "../jobs/stream-ends.ts";
 import { ProviderMetrics } from "../metrics.ts";
 import { type EndpointsStore, openEndpointsStore } from "../settings/endpoints-store.ts";
@@ -29,9 +25,10 @@ import type { JobStage } from "../settlement/job.ts";
 import { JobBook } from "../settlement/job-book.ts";
 import { unsignedClaim } from "../settlement/next-step.ts";
 import { type BoardEntry, StatisticsBoard } from "../statistics/statistics-board.ts";
-import { StatusService } from "../statistics/status-service.ts";
 import { ChainSide } from "./chain-side.ts";
+import { drain, flushEnds } from "./drain.ts";
 import { describe, type NodeLog, nodeLog } from "./log.ts";
+import { type NodeServices, openServices } from "./node-services.ts";
 
 /** What a node is given. */
 export interface NodeParts {
@@ -47,24 +44,7 @@ export interface NodeParts {
   readonly onFatal?: (error: Error) => void;
 }
 
-/** What needs to know who the provider is: there once the chain was asked. */
-interface Services {
-  readonly side: ChainSide;
-  readonly admission: Admission;
-  readonly runner: JobRunner;
-  readonly desk: ReceiptDesk;
-  readonly status: StatusService;
-}
-
 const bringUpBackoff = { baseMs: 500, maxMs: 15_000 };
-/** After the last stream, how long receipts may still come. */
-const lastReceiptsMs = 3_000;
-/** After that, how long claims may still take. */
-const lastClaimsMs = 15_000;
-
-/** How long the journal has for the last ends of streams. */
-const lastWritesMs = 10_000;
-
 /** One provider node: its parts and their life from start to drain. */
 export class ProviderNode {
   readonly #parts: NodeParts;
@@ -82,7 +62,7 @@ export class ProviderNode {
   #endpoints: EndpointsStore | undefined;
   #server: ProviderServer | undefined;
   #endpoint = "";
-  #services: Services | undefined;
+  #services: NodeServices | undefined;
   #startError: string | undefined;
   #journalFault: string | undefined;
   /** What the log last said of readiness: the reason against it, "" for ready. */
@@ -198,18 +178,9 @@ export class ProviderNode {
     log.info("draining", { running: this.#live.size, open: this.#book.openJobs().length });
     const side = this.#services?.side;
     if (side !== undefined) {
-      await this.#within(settings.drainMs, async () => await side.declineUnbegun());
-      await this.#within(settings.drainMs, async () => await this.#live.allEnded());
-      this.#live.abortAll("drain");
-      await this.#live.allEnded();
-      await this.#within(lastWritesMs, async () => await this.#ends.flushAll());
-      // A gateway signs as soon as its stream has ended; one that has not by now may be gone.
-      await this.#within(Math.min(lastReceiptsMs, settings.drainMs), async () => await this.#settled());
-      await this.#within(lastClaimsMs, async () => {
-        await side.declineUnbegun();
-        await side.claimDelivered();
-      });
-      await this.#within(lastClaimsMs, async () => await this.#settled());
+      const { clock } = this.#parts;
+      const { drainMs } = settings;
+      await drain({ side, book: this.#book, live: this.#live, ends: this.#ends, clock, log, drainMs });
     }
     const left = this.#book.openJobs().length;
     if (left > 0) log.warn("jobs stay in the journal for the next start", { jobs: left });
@@ -253,7 +224,7 @@ export class ProviderNode {
         await side.close();
         return;
       }
-      this.#services = this.#serve(side);
+      this.#services = this.#openServices(side);
       this.#startError = undefined;
       this.#logReadiness();
     } catch (error) {
@@ -294,61 +265,27 @@ export class ProviderNode {
     });
   }
 
-  #serve(side: ChainSide): Services {
+  #openServices(side: ChainSide): NodeServices {
     const { settings, clock } = this.#parts;
-    const log = this.#log;
-    const { settleMarginSeconds, minJobSeconds, maxAuthorizationSeconds, backendIdleMs, backendFirstByteMs } = settings;
-    const signatures = clientSignatures(this.#chain.client);
-    const { signer } = side;
-    const shared = { book: this.#book, live: this.#live, ends: this.#ends, signer, clock } as const;
-    const status = new StatusService({ signer, clock, content: () => this.#statusContent() });
-    const admission = new Admission({
-      ...shared,
+    return openServices({
+      settings,
+      chain: this.#chain.client,
+      side,
+      book: this.#book,
+      live: this.#live,
+      ends: this.#ends,
       slots: this.#slots,
-      reader: side.reader,
-      signatures,
+      board: this.#board,
+      backends: this.#backends,
+      metrics: this.#metrics,
+      log: this.#log,
+      clock,
       offeringOf: (model) => this.#offerings().get(model),
-      backendOf: (name) => this.#backends.get(name),
-      recordOf: (offeringId) => side.record(offeringId),
-      aheadMs: () => side.aheadMs(),
-      block: () => side.block,
+      boardEntryOf: (offering) => this.#boardEntry(offering),
+      statusContent: () => this.#statusContent(),
       isDraining: () => this.#isDraining,
-      maxAuthorizationSeconds,
-      minRemainingSeconds: settleMarginSeconds + minJobSeconds,
+      changed: () => this.#changed(),
     });
-    const runner = new JobRunner({
-      ...shared,
-      idleMs: backendIdleMs,
-      firstByteMs: backendFirstByteMs,
-      settleMarginSeconds,
-      aheadMs: () => side.aheadMs(),
-      begin: (job, estimatedInputTokens) => {
-        const model = this.#board.of(this.#boardEntry(job.offering));
-        this.#changed();
-        const stream = model.begin(estimatedInputTokens, clock.monotonic());
-        return {
-          firstOutput: (at) => {
-            stream.firstOutput(at);
-            this.#changed();
-          },
-          end: (uncachedTokens) => {
-            stream.end(uncachedTokens);
-            this.#changed();
-          },
-        };
-      },
-      events: {
-        firstOutput: (job, afterMs) => this.#metrics.firstToken(job.request.model, afterMs),
-        ended: (job, outcome, usage, tookMs, error) => {
-          this.#metrics.ran(job.request.model, outcome, usage, tookMs);
-          this.#changed();
-          const fields = { jobId: job.jobId, model: job.request.model, outcome, ...usage, tookMs: Math.round(tookMs) };
-          if (error === undefined) log.info("answer ended", fields);
-          else log.warn("answer failed", { ...fields, error: describe(error) });
-        },
-      },
-    });
-    return { side, admission, runner, desk: new ReceiptDesk({ ...shared, signatures }), status };
   }
 
   // --------------------------------------------------------------------------------------------------------------- http
@@ -379,7 +316,7 @@ export class ProviderNode {
     await runner.run(admitted, { response, path, requestId });
   }
 
-  #up(): Services {
+  #up(): NodeServices {
     if (this.#isDraining && this.#services === undefined) {
       throw new ProviderError("provider_draining", "the provider is shutting down");
     }
@@ -490,30 +427,11 @@ export class ProviderNode {
 
   // --------------------------------------------------------------------------------------------------------------- end
 
-  /** Resolves when the book holds no open job. */
-  async #settled(): Promise<void> {
-    if (this.#book.openJobs().length === 0) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const stop = this.#book.onChange(() => {
-      if (this.#book.openJobs().length === 0) resolve();
-    });
-    await promise.finally(stop);
-  }
-
-  /** One part of the end. Its failure is told and ends nothing else: the answers that run are still to be delivered and claimed. */
-  async #within(limitMs: number, task: () => Promise<void>): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = this.#parts.clock.after(limitMs, resolve);
-    await Promise.race([task().catch((error: unknown) => this.#log.fault("drain", error)), promise]);
-    cancel();
-  }
-
   async #release(): Promise<void> {
     this.#isClosing = true;
     await this.#pruner.stop();
     this.#cancelBringUp();
-    // The next process would know of the last checkpoint only.
-    await this.#within(lastWritesMs, async () => await this.#ends.flushAll());
+    await flushEnds(this.#ends, this.#parts.clock, this.#log);
     this.#ends.stop();
     this.#endpoints?.close();
     this.#services?.status.close();
