@@ -1,5 +1,5 @@
 import type { Address } from "viem";
-import type { Published, RegistrySnapshot } from "../../chain/registry-index/types.ts";
+import type { Published } from "../../chain/registry-index/types.ts";
 import type { Clock, Random } from "../../protocol/clock.ts";
 import type { Take } from "../capacity/waiting-line.ts";
 import { type DecisionRecord, decisionRecord } from "../routing/decision-record.ts";
@@ -14,6 +14,7 @@ import { type EscrowPlan, type EscrowPolicy, planEscrow } from "./escrow-plan.ts
 import type { GatewayStatistics } from "./gateway-statistics.ts";
 import { jobCollateral } from "./job-collateral.ts";
 import type { JobRequest } from "./job-request.ts";
+import { offerClass } from "./offer-classes.ts";
 
 /** Capacity taken for one post: terms for the chain, and places in the statistics that hold it. */
 export interface Grant {
@@ -68,9 +69,13 @@ export class Selector {
   needs(): string {
     const { completion, policy, affinityKey } = this.#request;
     const snapshot = this.#sources.published()?.snapshot;
-    const needed = this.#inputTokens() + this.#outputTokens();
-    const context = snapshot === undefined ? 0 : contextClass(snapshot, completion.modelId, needed);
-    return waitingNeeds(policy, { affinityKey, tried: this.tried }, context);
+    const size = {
+      inputTokens: this.#inputTokens(),
+      outputTokens: this.#outputTokens(),
+      collateral: jobCollateral(completion, this.#sources.escrow()),
+    };
+    const offers = snapshot === undefined ? "" : offerClass(snapshot, completion.modelId, size);
+    return waitingNeeds(policy, { affinityKey, tried: this.tried }, offers);
   }
 
   /** Takes capacity at the best provider that has some. Synchronous: between the look and the taking nothing can happen. */
@@ -155,19 +160,4 @@ export class Selector {
     const { completion } = this.#request;
     return completion.maxTokens ?? Math.min(likelyOutputTokens, this.#sources.escrow().defaultMaxOutputTokens);
   }
-}
-
-const contextLengths = new WeakMap<RegistrySnapshot, Map<string, readonly number[]>>();
-
-/** How many different context lengths of the model's offers hold the request: equal figures mean equal candidates. */
-function contextClass(snapshot: RegistrySnapshot, modelId: string | undefined, needed: number): number {
-  if (modelId === undefined) return needed;
-  const known = contextLengths.get(snapshot) ?? new Map<string, readonly number[]>();
-  contextLengths.set(snapshot, known);
-  let lengths = known.get(modelId);
-  if (lengths === undefined) {
-    lengths = [...new Set(snapshot.offers(modelId).map(({ offering }) => offering.contextLength))];
-    known.set(modelId, lengths);
-  }
-  return lengths.filter((length) => length >= needed).length;
 }

@@ -5,13 +5,13 @@ import type { Policy, RoutingRequest } from "./types.ts";
  * cannot be served while the earlier one must wait, so they stand in one order. Requests with different needs do not hold up one
  * another.
  *
- * @param contextClass Equal for requests that fit the same offers.
+ * @param offerClass Equal for requests that fit the same offers.
  */
 export function waitingNeeds(
   policy: Policy,
   { affinityKey, tried }: Pick<RoutingRequest, "affinityKey" | "tried">,
-  contextClass: number,
+  offerClass: string,
 ): string {
   const key = policy.waitsByKey === true ? (affinityKey ?? "") : "";
-  return JSON.stringify([policy.settings ?? policy.name, contextClass, [...tried].toSorted(), key]);
+  return JSON.stringify([policy.settings ?? policy.name, offerClass, [...tried].toSorted(), key]);
 }

@@ -109,7 +109,7 @@ export class SimGateway {
     let cancelLimit = (): void => undefined;
     const waiter: Waiter<readonly Candidate[]> = {
       sequence: id,
-      needs: waitingNeeds(this.#policy, { affinityKey: this.#keyOf(session), tried: running.tried }, 0),
+      needs: waitingNeeds(this.#policy, { affinityKey: this.#keyOf(session), tried: running.tried }, ""),
       take: () => this.#take(running),
       settle: (take) => {
         running.abort = undefined;

@@ -4,8 +4,8 @@ import { createPolicy } from "../../../gateway/routing/select.ts";
 import { waitingNeeds } from "../../../gateway/routing/waiting-needs.ts";
 import { addressOf } from "./support/registry.ts";
 
-const needs = (config: PolicyConfig, affinityKey?: string, tried: readonly number[] = [], context = 1): string =>
-  waitingNeeds(createPolicy(config), { affinityKey, tried: new Set(tried.map(addressOf)) }, context);
+const needs = (config: PolicyConfig, affinityKey?: string, tried: readonly number[] = [], offers = "1"): string =>
+  waitingNeeds(createPolicy(config), { affinityKey, tried: new Set(tried.map(addressOf)) }, offers);
 
 describe("what a waiting request needs", () => {
   it("is the key where each waits for its own provider: who waits for a full owner holds up nobody else", () => {
@@ -28,6 +28,6 @@ describe("what a waiting request needs", () => {
     const any = { name: "cheapest" } as const;
     expect(needs(any, undefined, [1, 2])).to.equal(needs(any, undefined, [2, 1]));
     expect(needs(any, undefined, [1])).to.not.equal(needs(any));
-    expect(needs(any, undefined, [], 2)).to.not.equal(needs(any));
+    expect(needs(any, undefined, [], "2")).to.not.equal(needs(any));
   });
 });
