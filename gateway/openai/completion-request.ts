@@ -1,3 +1,4 @@
+import { bodyHash } from "../../protocol/body-hash.ts";
 import { T4tError } from "../../protocol/errors.ts";
 import { inputTokensBound, inputTokensEstimate } from "../../protocol/money.ts";
 import { readMessages, readPrompt, remoteMediaTokens } from "./conversation.ts";
@@ -25,7 +26,7 @@ export interface CompletionRequest {
   readonly inputTokensBound: number;
   /** Likely prompt tokens, for limits and routing. */
   readonly inputTokensEstimate: number;
-  /** `prompt_cache_key` or `user`. */
+  /** `prompt_cache_key` or `user`; a long one by its hash. */
   readonly affinityKey: string | undefined;
   /** First characters of the conversation. */
   readonly routingText: string;
@@ -73,7 +74,7 @@ export function readCompletionRequest(
     choices: readChoices(json) * conversation.prompts,
     inputTokensBound: inputTokensBound(bodyBytes) + conversation.remoteMedia * remoteMediaTokens + templateTokens,
     inputTokensEstimate: inputTokensEstimate(conversation.textBytes) + conversation.media * 1024,
-    affinityKey: firstText(json.prompt_cache_key, json.user),
+    affinityKey: boundedKey(firstText(json.prompt_cache_key, json.user)),
     routingText: conversation.routingText,
   };
 }
@@ -162,6 +163,13 @@ function readChoices(json: JsonObject): number {
     choices = Math.max(choices, value);
   }
   return choices;
+}
+
+/** Thousands of keys are remembered, and a client may write any text: one of more characters is as good by its hash. */
+const longestKey = 512;
+
+function boundedKey(key: string | undefined): string | undefined {
+  return key === undefined || key.length <= longestKey ? key : bodyHash(key);
 }
 
 function firstText(...values: readonly unknown[]): string | undefined {

@@ -109,6 +109,24 @@ describe("the body that goes to a provider", () => {
   });
 });
 
+describe("the affinity key of a body", () => {
+  const keyOf = (fields: object): string | undefined => parse({ model: "m", messages, ...fields }).affinityKey;
+
+  it("is the cache key, else the user, and no empty one", () => {
+    expect(keyOf({ prompt_cache_key: "c", user: "u" })).to.equal("c");
+    expect(keyOf({ prompt_cache_key: "", user: "u" })).to.equal("u");
+    expect(keyOf({ prompt_cache_key: 7, user: "" })).to.equal(undefined);
+  });
+
+  it("takes up little room however long it is, as thousands are remembered, and stays different from all others", () => {
+    const long = [`${"k".repeat(100_000)}a`, `${"k".repeat(100_000)}b`, "ä".repeat(513), "k".repeat(513)];
+    const keys = long.map((user) => keyOf({ user }));
+    for (const key of keys) expect(key?.length).to.be.at.most(512);
+    expect(new Set(keys).size).to.equal(long.length);
+    expect(keyOf({ user: "k".repeat(512) })).to.equal("k".repeat(512));
+  });
+});
+
 describe("what a request can cost", () => {
   it("is never reckoned below one token a byte of the body", () => {
     const text = JSON.stringify({ model: "m", messages: [{ role: "user", content: "日本語".repeat(100) }] });
