@@ -115,7 +115,7 @@ describe("the affinity key of a body", () => {
   it("is the cache key, else the user, and no empty one", () => {
     expect(keyOf({ prompt_cache_key: "c", user: "u" })).to.equal("c");
     expect(keyOf({ prompt_cache_key: "", user: "u" })).to.equal("u");
-    expect(keyOf({ prompt_cache_key: 7, user: "" })).to.equal(undefined);
+    expect(keyOf({ user: "" })).to.equal(undefined);
   });
 
   it("takes up little room however long it is, as thousands are remembered, and stays different from all others", () => {
