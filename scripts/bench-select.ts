@@ -1,4 +1,4 @@
-import { type Address, getAddress, pad, toHex } from "viem";
+import { type Address, pad } from "viem";
 import { noWeights, withWeight } from "../chain/registry-index/client-weights.ts";
 import type {
   OfferingRecord,
@@ -12,9 +12,10 @@ import { deriveRoutingState, type RoutingState } from "../gateway/routing/state.
 import { RoutingStatistics } from "../gateway/routing/statistics/routing-statistics.ts";
 import { policyNames, type RoutingRequest } from "../gateway/routing/types.ts";
 import type { Random } from "../protocol/clock.ts";
+import { type FewRow, measureFew, printFew } from "./bench-select/few.ts";
+import { addressOf, model, Registry, seeded } from "./bench-select/market.ts";
 import { list, runCommand, toggle, type Values, wholeNumber } from "./command-line.ts";
 
-const model = "bench/model";
 const warmUp = 500;
 const batch = 20;
 
@@ -33,27 +34,19 @@ const command = {
       fallback: 2000,
       least: batch,
     }),
+    few: wholeNumber({
+      about:
+        "providers of the part that shows what a decision costs where three of them fit the request; 0 leaves it out",
+      fallback: 20_000,
+      least: 0,
+      most: 1_000_000,
+    }),
     json: toggle("the last line of standard output is a JSON object with all figures"),
   },
   examples: ["--providers 100,10000 --json"],
 };
 
 type Options = Values<typeof command.options>;
-
-/** mulberry32: the same sequence on every machine. */
-function seeded(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-function addressOf(index: number): Address {
-  return getAddress(pad(toHex(index), { size: 20 }));
-}
 
 function recordOf(address: Address, random: Random): ProviderRecord {
   const offering: OfferingRecord = {
@@ -91,28 +84,6 @@ function reputationRecord(random: Random): ReputationRecord {
   }
   const ownServed = random() < 1 / 3 ? Math.floor(random() * 60) : 0;
   return { time: 1_000_000, halfLifeSeconds: 604_800, paid, failed, ownServed, ownFaults: 0 };
-}
-
-class Registry {
-  readonly records = new Map<Address, ProviderRecord>();
-  version = 0;
-
-  snapshot(): RegistrySnapshot {
-    this.version += 1;
-    const { records } = this;
-    return {
-      version: this.version,
-      blockNumber: this.version,
-      blockHash: pad("0x01", { size: 32 }),
-      blockTimestamp: 1_000_000,
-      timeToLive: 600,
-      providerCount: records.size,
-      provider: (address) => records.get(address),
-      providers: () => records.values(),
-      offers: () => [],
-      models: () => [model],
-    };
-  }
 }
 
 /** A snapshot whose records stay as they are while the registry goes on, as the derivation of a change needs. */
@@ -318,7 +289,7 @@ function main(options: Options): number {
     for (const [label, config, keys] of configs) rows.push(measure(label, config, keys, state, statistics, options));
     changes.push(...measureChanges(registry, state, addresses));
   }
-  print(rows, changes, joins, options);
+  print(rows, changes, joins, options.few === 0 ? [] : measureFew(options.few), options);
   return 0;
 }
 
@@ -336,7 +307,13 @@ function calibrate(): number {
   return Math.round(ns);
 }
 
-function print(rows: readonly Row[], changes: readonly ChangeRow[], joins: readonly Join[], options: Options): void {
+function print(
+  rows: readonly Row[],
+  changes: readonly ChangeRow[],
+  joins: readonly Join[],
+  few: readonly FewRow[],
+  options: Options,
+): void {
   for (const row of rows) {
     console.log(
       `${String(row.providers).padStart(7)}  ${row.policy.padEnd(26)} ${(row.nsPerDecision / 1000).toFixed(1).padStart(8)} us/decision   quiet ${(row.quietNs / 1000).toFixed(1).padStart(8)} us`,
@@ -351,9 +328,10 @@ function print(rows: readonly Row[], changes: readonly ChangeRow[], joins: reado
     const oneByOne = oneByOneMs === undefined ? "" : `, one by one ${oneByOneMs} ms`;
     console.log(`${String(providers).padStart(7)}  all join: at once ${ms} ms${oneByOne}`);
   }
+  printFew(few);
   const mapLookupNs = calibrate();
   console.log(`        one look-up in a map of 100,000 addresses on this machine: ${mapLookupNs} ns`);
-  if (options.json) console.log(JSON.stringify({ decisions: rows, changes, buildAtOnce: joins, mapLookupNs }));
+  if (options.json) console.log(JSON.stringify({ decisions: rows, changes, buildAtOnce: joins, few, mapLookupNs }));
 }
 
 await runCommand(command, main);

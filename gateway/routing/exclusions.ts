@@ -1,13 +1,10 @@
 import type { Address } from "viem";
 import type { RegistrySnapshot } from "../../chain/registry-index/types.ts";
-import type { Limits } from "./pool/limits.ts";
+import { countLeaves, type Limits } from "./pool/limits.ts";
 import { type Member, standings } from "./pool/member.ts";
 import { memberIn } from "./pool/placement.ts";
 import type { Pool } from "./pool/pool.ts";
 import type { Candidate, Exclusion, ExclusionCounts, ExclusionReason, RoutingRequest } from "./types.ts";
-
-/** Leaves that a count may enter before it estimates; see `SortedTree.count`. */
-const countLeaves = 16;
 
 /** Full members with refused endpoints that are looked at; of any beyond it is said that they are full. */
 const mostRefused = 1024;
@@ -44,7 +41,7 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   const stale = pool.at("stale");
   const tally = new Tally(listed);
   const busy: Candidate[] = [];
-  let busyCount = full.count(limits.visit, limits.matches, countLeaves);
+  let busyCount = limits.countFitting(full);
   // Those that already failed this request are no reason to wait.
   for (const { provider } of triedAndFull(input)) {
     busyCount -= 1;
@@ -77,7 +74,7 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   tally.raise("at_capacity", busyCount);
   tally.raise("inactive", pool.at("inactive").size);
   // One that would not do when it comes back, either, is no reason to hope for it: it counts for that.
-  tally.raise("stale", stale.count(limits.visit, limits.matches, countLeaves));
+  tally.raise("stale", limits.countFitting(stale));
   tally.raise("not_manual_provider", input.otherThanManual);
   listMembers(tally, pool.at("inactive"), "inactive");
   listMembers(tally, stale.matching(limits.visit, limits.matches), "stale");
@@ -95,7 +92,7 @@ function countMisfits({ pool, limits }: ExclusionInput, tally: Tally): void {
   for (const place of activePlaces) {
     const tree = pool.at(place);
     if (tree.size === 0) continue;
-    const fitting = tree.count(limits.visit, limits.matches, countLeaves);
+    const fitting = limits.countFitting(tree);
     if (fitting === tree.size) continue;
     const inTerms = limits.limitsStake ? tree.count(limits.visitTerms, limits.termsMatch, countLeaves) : fitting;
     const priced = limits.limitsPrice ? tree.count(limits.visitPrice, limits.pricesMatch, countLeaves) : tree.size;

@@ -45,7 +45,7 @@ export function isUnderstaked(
   const input = Number(candidate.inputPrice);
   const output = Number(candidate.outputPrice);
   // Nearly always doubles tell it, in a tenth of the time.
-  if (atMostDouble(stake) < collateral.atLeast(input, output, contextLength)) return true;
   if (atLeastDouble(stake) >= collateral.atMost(input, output, contextLength)) return false;
+  if (atMostDouble(stake) < collateral.atLeast(input, output, contextLength)) return true;
   return stake < collateral.at(candidate);
 }

@@ -24,8 +24,6 @@ const maxListedMatches = 1024;
 const mostLeftOut = 1024;
 /** As many may each further question of the policy leave out, when those are used up. */
 const leftOutByQuestion = 128;
-/** Leaves that a count may enter: exact for a few hundred mixed members, an estimate beyond. */
-const countLeaves = 16;
 
 /**
  * The free candidates of one decision, worked out as far as the policy asks. What only this moment knows (tried, refused, filled by
@@ -91,7 +89,7 @@ export class FreePool implements CandidatePool {
     const limits = this.#limits;
     const sizes = trees.map((tree) => (limits.limitsPrice ? tree.rankOf(limits.inputMayFit) : tree.size));
     const size = sizes.reduce((sum, part) => sum + part, 0);
-    const matches = trees.reduce((sum, tree) => sum + tree.count(limits.visit, limits.matches, countLeaves), 0);
+    const matches = trees.reduce((sum, tree) => sum + limits.countFitting(tree), 0);
     if (matches < size * rareShare) {
       const listed = this.#listed(trees);
       return this.#draw(new RankDraw(listed.length, count, this.#random), count, standing, (rank) => listed[rank]);

@@ -2,7 +2,11 @@ import { expectedCost, neededContext } from "../expected-cost.ts";
 import { isUnderstaked, type JobCollateral } from "../stake.ts";
 import type { Candidate, ExclusionReason, RoutingRequest } from "../types.ts";
 import { type Member, memberSummary } from "./member.ts";
+import type { MemberTree } from "./pool.ts";
 import type { Visitor } from "./tree-node.ts";
+
+/** Leaves that a count may enter before it estimates; see `SortedTree.count`. */
+export const countLeaves = 16;
 
 /** Whole numbers up to here are exact as doubles. */
 const exactLimit = 2 ** 53;
@@ -20,6 +24,10 @@ export class Limits {
   readonly #strict: boolean;
   readonly #context: number;
   readonly #collateral: JobCollateral | undefined;
+  /** Judges a subtree by all that is asked. */
+  readonly visit: Visitor;
+  /** Of trees with mixed offers. */
+  #counts: Map<MemberTree, number> | undefined;
 
   constructor(request: RoutingRequest) {
     this.#request = request;
@@ -28,6 +36,7 @@ export class Limits {
     this.#strict = this.#price >= exactLimit && request.maxPrice !== undefined;
     this.#context = neededContext(request);
     this.#collateral = request.collateral;
+    this.visit = request.collateral === undefined ? this.visitTerms : this.#visitAll;
   }
 
   /** Whether there is a price limit. */
@@ -52,10 +61,22 @@ export class Limits {
     return this.#collateral !== undefined;
   }
 
-  /** Judges a subtree by all that is asked. */
-  readonly visit: Visitor = (summaries, at) => {
+  /** Number of members of a tree that fit: exact for a few hundred mixed offers, an estimate beyond. */
+  countFitting(tree: MemberTree): number {
+    const decision = tree.size === 0 ? "skip" : this.visit(tree.summary, 0);
+    if (decision !== "enter") return decision === "take" ? tree.size : 0;
+    // Asked more than once in a decision, and with mixed offers a thousand members are looked at each time.
+    this.#counts ??= new Map();
+    const known = this.#counts.get(tree);
+    if (known !== undefined) return known;
+    const count = tree.count(this.visit, this.matches, countLeaves);
+    this.#counts.set(tree, count);
+    return count;
+  }
+
+  readonly #visitAll: Visitor = (summaries, at) => {
     const terms = this.visitTerms(summaries, at);
-    if (terms === "skip" || this.#collateral === undefined) return terms;
+    if (terms === "skip") return terms;
     const stake = this.visitStake(summaries, at);
     return stake === "take" ? terms : stake;
   };
@@ -64,16 +85,17 @@ export class Limits {
   readonly visitStake: Visitor = (summaries, at) => {
     const collateral = this.#collateral;
     if (collateral === undefined) return "take";
-    const leastInput = summaries[at + memberSummary.leastInput] as number;
-    const leastOutput = summaries[at + memberSummary.leastOutput] as number;
-    const leastContext = Math.max(this.#context, summaries[at + memberSummary.leastContext] as number);
-    const mostStake = -(summaries[at + memberSummary.negativeMostStake] as number);
-    if (mostStake < collateral.atLeast(leastInput, leastOutput, leastContext)) return "skip";
+    // First what holds as a rule: that all have enough.
     const sureInput = -(summaries[at + memberSummary.negativeSureInput] as number);
     const sureOutput = -(summaries[at + memberSummary.negativeSureOutput] as number);
     const mostContext = -(summaries[at + memberSummary.negativeMostContext] as number);
     const leastStake = summaries[at + memberSummary.leastStake] as number;
-    return leastStake >= collateral.atMost(sureInput, sureOutput, mostContext) ? "take" : "enter";
+    if (leastStake >= collateral.atMost(sureInput, sureOutput, mostContext)) return "take";
+    const leastInput = summaries[at + memberSummary.leastInput] as number;
+    const leastOutput = summaries[at + memberSummary.leastOutput] as number;
+    const leastContext = Math.max(this.#context, summaries[at + memberSummary.leastContext] as number);
+    const mostStake = -(summaries[at + memberSummary.negativeMostStake] as number);
+    return mostStake < collateral.atLeast(leastInput, leastOutput, leastContext) ? "skip" : "enter";
   };
 
   /** Judges a subtree by price and context. */
@@ -100,8 +122,13 @@ export class Limits {
   /** The member's cheapest offering for this request within the limits; undefined when none is. */
   readonly best = (member: Member): Candidate | undefined => {
     const { only } = member;
-    if (only !== undefined) return this.fault(only) === undefined ? only : undefined;
-    return this.#bestOf(member);
+    if (only === undefined) return this.#bestOf(member);
+    if (this.#termsFault(only) !== undefined) return undefined;
+    const collateral = this.#collateral;
+    if (collateral === undefined) return only;
+    const { leastInput, leastOutput, mostContext, leastStake } = member;
+    if (leastStake >= collateral.atMost(leastInput, leastOutput, mostContext)) return only;
+    return isUnderstaked(only, collateral) ? undefined : only;
   };
 
   #bestOf({ candidates, terms = [], mostStake }: Member): Candidate | undefined {
@@ -132,10 +159,15 @@ export class Limits {
 
   /** Why an offering does not fit; undefined when it does. */
   fault(candidate: Candidate): Misfit | undefined {
-    if (!this.#priceFits(candidate)) return "price_above_limit";
-    if (candidate.contextLength < this.#context) return "context_too_small";
+    const fault = this.#termsFault(candidate);
     const collateral = this.#collateral;
-    return collateral !== undefined && isUnderstaked(candidate, collateral) ? "insufficient_stake" : undefined;
+    if (fault !== undefined || collateral === undefined) return fault;
+    return isUnderstaked(candidate, collateral) ? "insufficient_stake" : undefined;
+  }
+
+  #termsFault(candidate: Candidate): Misfit | undefined {
+    if (!this.#priceFits(candidate)) return "price_above_limit";
+    return candidate.contextLength < this.#context ? "context_too_small" : undefined;
   }
 
   /** Why none of a member's offerings fits, of the one that comes closest; undefined when one does. */

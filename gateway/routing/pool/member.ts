@@ -31,8 +31,8 @@ export interface Member {
   readonly leastInput: number;
   readonly leastOutput: number;
   readonly mostContext: number;
-  readonly leastContext: number;
-  /** Its stake in wei, rounded up. */
+  /** Its stake in wei, rounded down and up. */
+  readonly leastStake: number;
   readonly mostStake: number;
 }
 
@@ -71,9 +71,9 @@ export const memberShape: TreeShape<Member> = {
       -Number(sure?.inputPrice ?? 0n),
       -Number(sure?.outputPrice ?? 0n),
       sure?.contextLength ?? 0,
-      member.leastContext,
+      member.candidates.reduce((least, { contextLength }) => Math.min(least, contextLength), member.mostContext),
       -member.mostStake,
-      atLeastDouble(sure?.stake ?? 0n),
+      member.leastStake,
     ];
   },
 };
@@ -122,11 +122,9 @@ export function memberOf(
   let standing: Standing = "poor";
   let leastOutput = Number.POSITIVE_INFINITY;
   let mostContext = 0;
-  let leastContext = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     leastOutput = Math.min(leastOutput, Number(candidate.outputPrice));
     mostContext = Math.max(mostContext, candidate.contextLength);
-    leastContext = Math.min(leastContext, candidate.contextLength);
     standing = better(standing, standingOf(candidate.reputation));
   }
   return {
@@ -138,7 +136,7 @@ export function memberOf(
     leastInput: Number(first.inputPrice),
     leastOutput,
     mostContext,
-    leastContext,
+    leastStake: atLeastDouble(provider.stake),
     mostStake: atMostDouble(provider.stake),
   };
 }
