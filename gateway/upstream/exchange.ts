@@ -48,7 +48,7 @@ export interface ExchangeRequest {
 /** Receives one answer. Exactly one of `onEnd` and `onError` is called, once, last, and never inside `exchange()` itself. */
 export interface ExchangeHandler {
   onHead(status: number, headers: IncomingHttpHeaders): void;
-  /** False pauses the answer until `resume()`. */
+  /** Takes at least one byte. False pauses the answer until `resume()`. */
   onData(chunk: Buffer): boolean;
   onEnd(): void;
   onError(error: ExchangeError): void;
@@ -89,7 +89,8 @@ export function startExchange(pool: Pool, request: ExchangeRequest, handler: Exc
       handler.onHead(status, headers);
     },
     onResponseData(current, chunk) {
-      if (over) return;
+      // A chunk of the body that is not here whole is told again, empty, at each `resume`: to pause for that and resume would never end.
+      if (over || chunk.length === 0) return;
       if (!handler.onData(chunk)) current.pause();
     },
     onResponseEnd() {

@@ -111,6 +111,22 @@ describe("an exchange with a provider", () => {
     expect(paused).to.be.greaterThan(0);
   });
 
+  it("waits for the rest of a chunk that comes in two packets, where its reader goes on at once", async () => {
+    const release = Promise.withResolvers<undefined>();
+    await open([head(200), raw("6\r\none"), hold(release.promise), raw("two\r\n"), end]);
+    let pieces = 0;
+    const { result } = run((_piece, exchange) => {
+      pieces += 1;
+      // The packet is not there yet: to be told of nothing, again and again, would leave no time for it to come.
+      if (pieces > 100) exchange.abort();
+      else queueMicrotask(() => exchange.resume());
+      setImmediate(() => release.resolve(undefined));
+      return false;
+    });
+    expect(await result).to.deep.equal({ status: 200, text: "onetwo", error: undefined });
+    expect(pieces, "each with bytes in it").to.equal(2);
+  });
+
   it("is aborted while it has no connection yet, and then sends nothing", async () => {
     const release = Promise.withResolvers<undefined>();
     await open((index) =>
