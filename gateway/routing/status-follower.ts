@@ -104,9 +104,13 @@ export class StatusFollower {
     const moved = known.provider.endpoint !== provider.endpoint;
     known.provider = provider;
     if (!moved) return;
-    // The stream of the old endpoint says nothing of the new one, nor does the way to it; its end leads to the reconnect.
-    known.abort?.abort();
+    // The stream of the old endpoint says nothing of the new one, nor do the way to it and the failures there.
     this.#options.sink.forgetRoundTrip(provider.address);
+    known.failures = 0;
+    known.abort?.abort();
+    if (known.cancelDelay === undefined) return;
+    known.cancelDelay();
+    this.#comeBack(known, false);
   }
 
   /** Stops following a provider and forgets what it reported. */

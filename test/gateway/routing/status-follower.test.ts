@@ -278,6 +278,29 @@ describe("the status follower", () => {
     expect(clock.pending).to.deep.equal([]);
   });
 
+  it("looks soon at a new endpoint, however long the old one had been out of reach", async () => {
+    const { clock, pipes, follower } = setup();
+    follower.follow(provider);
+    for (let failures = 1; failures <= 6; failures += 1) {
+      await until(() => pipes.length === failures);
+      pipes.at(-1)?.end();
+      await until(() => follower.state.connected === 0);
+      if (failures < 6) clock.advance(60_000);
+    }
+    expect(clock.pending, "the delay has grown").to.deep.equal([45_000]);
+    follower.follow({ ...provider, endpoint: "https://moved.example" });
+    expect(clock.pending, "that of a first reconnect").to.deep.equal([750]);
+    clock.advance(750);
+    await until(() => pipes.length === 7);
+    expect(pipes.at(-1)?.url).to.equal("https://moved.example/v1/status/events");
+    // Also when it moves while the old endpoint is being tried.
+    follower.follow({ ...provider, endpoint: "https://moved-again.example" });
+    await until(() => follower.state.connected === 0);
+    expect(clock.pending).to.deep.equal([1500]);
+    follower.close();
+    expect(clock.pending).to.deep.equal([]);
+  });
+
   it("follows nobody any more once closed, though a last snapshot may still come", async () => {
     const { clock, pipes, follower } = setup();
     follower.follow(provider);
