@@ -29,6 +29,8 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
   readonly #byNeeds = new Map<string, number>();
   #pumping = false;
   #recheckMs: number | undefined;
+  /** Sequence of the waiter behind the head that was asked last. */
+  #lastAskedBehind = 0;
   /** Calls of `pump` so far: a call in the middle of a pass asks for another pass. */
   #pumps = 0;
 
@@ -79,7 +81,8 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
   }
 
   /**
-   * Offers capacity that may have come free, from the head on, until every kind of need in the line had to wait.
+   * Offers capacity that may have come free, from the head on, until every kind of need in the line had to wait. Of very many kinds only
+   * some are asked; `recheckMs` then says when to go on.
    *
    * @param thorough Asks everybody, also those whose needs were refused further ahead, up to a bound: for the rare case that equal
    * needs are not so equal.
@@ -101,22 +104,43 @@ export class WaitingLine<G, W extends Waiter<G> = Waiter<G>> {
   #pass(thorough: boolean): void {
     const refused = new Set<string>();
     this.#recheckMs = undefined;
+    const mostAtHead = this.#byNeeds.size > maxAskedPerPass ? maxAskedPerPass / 2 : maxAskedPerPass;
     let asked = 0;
     for (const waiter of this.#waiters.slice()) {
       if (!thorough && refused.size >= this.#byNeeds.size) return;
       if (!thorough && refused.has(waiter.needs)) continue;
-      if (asked >= maxAskedPerPass) return;
+      if (asked >= mostAtHead) break;
       if (this.position(waiter) === 0) continue;
       asked += 1;
-      const take = waiter.take();
-      if (take.kind === "busy") {
-        refused.add(waiter.needs);
-        this.#recheckMs = earlier(this.#recheckMs, take.recheckMs);
-      } else if (this.leave(waiter)) {
-        asked -= 1;
-        waiter.settle(take);
-      }
+      if (this.#ask(waiter)) asked -= 1;
+      else refused.add(waiter.needs);
     }
+    if (mostAtHead < maxAskedPerPass) this.#passBehind(refused);
+  }
+
+  /** Asks some of those whose needs were not asked for at the head, in turn from pass to pass, the first of equal needs each. */
+  #passBehind(refused: ReadonlySet<string>): void {
+    const seen = new Set(refused);
+    const behind = this.#waiters.filter(({ needs }) => !seen.has(needs) && seen.add(needs));
+    const from = behind.findIndex(({ sequence }) => sequence > this.#lastAskedBehind);
+    const inTurn = from <= 0 ? behind : [...behind.slice(from), ...behind.slice(0, from)];
+    for (const waiter of inTurn.slice(0, maxAskedPerPass / 2)) {
+      if (this.position(waiter) === 0) continue;
+      this.#lastAskedBehind = waiter.sequence;
+      this.#ask(waiter);
+    }
+    if (inTurn.length > maxAskedPerPass / 2) this.#recheckMs = earlier(this.#recheckMs, nextTurnMs);
+  }
+
+  /** Offers what there is to one waiter; false when it has to wait on. */
+  #ask(waiter: W): boolean {
+    const take = waiter.take();
+    if (take.kind === "busy") {
+      this.#recheckMs = earlier(this.#recheckMs, take.recheckMs);
+      return false;
+    }
+    if (this.leave(waiter)) waiter.settle(take);
+    return true;
   }
 
   #isFirstOfItsNeeds(waiter: W): boolean {
@@ -140,5 +164,11 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
   return a === undefined || (b !== undefined && b < a) ? b : a;
 }
 
-/** Refusals after which one pass gives up: a line of a thousand different needs must not stop the process. */
+/**
+ * Refusals after which one pass gives up: a line of a thousand different needs must not stop the process. Of more different needs than
+ * that, half are asked from the head on and half in turn, so that nobody is kept from a place of its own by those who wait for theirs.
+ */
 const maxAskedPerPass = 16;
+
+/** Ms until the next are asked in turn. */
+const nextTurnMs = 20;

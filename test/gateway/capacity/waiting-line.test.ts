@@ -90,6 +90,38 @@ describe("the waiting line", () => {
     expect(line.size).to.equal(1);
   });
 
+  it("asks everybody in time, however many different needs stand in front, and never many of them at once", () => {
+    const own = new Slots(0);
+    const line = new WaitingLine<number>();
+    let asked = 0;
+    const join = (sequence: number, slots: Slots, needs: string): void => {
+      const one = waiter(slots, sequence, needs);
+      line.join({
+        ...one,
+        take: () => {
+          asked += 1;
+          return one.take();
+        },
+      });
+    };
+    const full = new Slots(0);
+    for (let sequence = 1; sequence <= 100; sequence += 1) join(sequence, full, `owner of key ${sequence}`);
+    join(101, own, "free");
+    join(102, own, "free");
+    line.pump();
+    own.free = 1;
+    for (let pass = 1; pass <= 15; pass += 1) {
+      expect(line.recheckMs, "nobody need wait for the next wake").to.be.at.most(20);
+      asked = 0;
+      line.pump();
+      expect(asked, "a line of a thousand different needs must not stop the process").to.be.at.most(16);
+    }
+    expect(own.granted, "and the earlier of two with the same needs first").to.deep.equal([101]);
+    full.free = 1;
+    line.pump();
+    expect(full.granted, "the head comes first, whoever was asked last").to.deep.equal([1]);
+  });
+
   it("knows when time alone may help, by the earliest of those that it asked", () => {
     const line = new WaitingLine<number>();
     const waits = (sequence: number, needs: string, recheckMs?: number): void =>
