@@ -3,8 +3,9 @@ import { isObject, jsonLength, type JsonObject } from "./field-types.ts";
 
 /** Tokens that a picture, sound or file behind a URL may become: its bytes are not in the body. */
 export const remoteMediaTokens = 4096;
-/** Characters of the conversation that routing may see. */
+/** Characters of the conversation that routing may see; of one that comes as tokens, so many of them. */
 const routingTextLength = 1024;
+const routingTokens = 256;
 
 /** What the gateway knows of a prompt without a tokenizer. */
 export interface Conversation {
@@ -15,7 +16,7 @@ export interface Conversation {
   /** Pictures, sounds and files, and those of them whose bytes are not in the body. */
   readonly media: number;
   readonly remoteMedia: number;
-  /** Its first characters. */
+  /** Its first characters; of one that comes as tokens, these as text. */
   readonly routingText: string;
 }
 
@@ -91,13 +92,12 @@ export function readPrompt(json: JsonObject): Conversation {
   }
   const items = prompt as unknown[];
   if (items.every((item) => typeof item === "number")) {
-    measure.addLength(items.length * 4);
+    measure.addTokens(items);
     return { prompts: 1, ...measure.result() };
   }
   for (const item of items) {
     if (typeof item === "string") measure.addText(item);
-    else if (Array.isArray(item) && item.every((token) => typeof token === "number"))
-      measure.addLength(item.length * 4);
+    else if (Array.isArray(item) && item.every((token) => typeof token === "number")) measure.addTokens(item);
     else throw new T4tError("invalid_value", "'prompt' must hold strings or arrays of tokens.", { param: "prompt" });
   }
   return { prompts: items.length, ...measure.result() };
@@ -115,6 +115,15 @@ class TextMeasure {
 
   addText(text: string): void {
     this.#textBytes += Buffer.byteLength(text);
+    this.#addRoutingText(text);
+  }
+
+  addTokens(tokens: readonly number[]): void {
+    this.#textBytes += tokens.length * 4;
+    this.#addRoutingText(tokens.slice(0, routingTokens).join(" "));
+  }
+
+  #addRoutingText(text: string): void {
     const room = routingTextLength - this.#routingText.length;
     if (room > 0) this.#routingText += text.slice(0, room);
   }

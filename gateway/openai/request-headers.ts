@@ -28,7 +28,7 @@ export function readWishes(headers: IncomingHttpHeaders): RequestWishes {
     progress: progressMode(one(headers["x-t4t-progress"])),
     strategy: one(headers["x-t4t-routing"])?.toLowerCase(),
     affinityKey,
-    debug: one(headers["x-t4t-debug"])?.toLowerCase() === "true",
+    debug: isDebug(one(headers["x-t4t-debug"])),
     timeoutMs: stainlessTimeout(one(headers["x-stainless-timeout"])),
   };
 }
@@ -40,6 +40,13 @@ function progressMode(text: string | undefined): ProgressMode {
   throw new T4tError("invalid_value", `'x-t4t-progress' must be one of ${progressModes.join(", ")}.`, {
     param: "x-t4t-progress",
   });
+}
+
+function isDebug(text: string | undefined): boolean {
+  const word = text?.toLowerCase();
+  if (word === undefined || word === "false") return false;
+  if (word === "true") return true;
+  throw new T4tError("invalid_value", "'x-t4t-debug' must be true or false.", { param: "x-t4t-debug" });
 }
 
 /** An SDK that says something odd here is not at fault for it: no limit then. */

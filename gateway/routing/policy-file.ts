@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { anyModel } from "../openai/completion-request.ts";
+import { objectMembers, skipSpace } from "../openai/json-spans.ts";
 import { createPolicy } from "./create-policy.ts";
 import { type PolicyConfig, policyConfigSchema, type ResolvedPolicyConfig } from "./policy-config.ts";
 import type { Policy } from "./types.ts";
@@ -86,8 +87,8 @@ export class RoutingPolicies {
 }
 
 /**
- * Reads a policy file and builds every policy in it. Throws `PolicyFileError` that names every fault: bad JSON, unknown fields, values
- * out of bounds.
+ * Reads a policy file and builds every policy in it. Throws `PolicyFileError` that names every fault: bad JSON, unknown fields, those
+ * given twice, values out of bounds.
  * @param previous Policies whose configuration is unchanged are taken over from here.
  */
 export function readPolicyFile(text: string, previous?: RoutingPolicies): RoutingPolicies {
@@ -98,9 +99,11 @@ export function readPolicyFile(text: string, previous?: RoutingPolicies): Routin
     throw new PolicyFileError("the routing policy file is not JSON", { cause });
   }
   const parsed = fileSchema.safeParse(json);
-  if (!parsed.success) {
-    const faults = parsed.error.issues.map((issue) => `${issue.path.join(".") || "file"}: ${issue.message}`);
-    throw new PolicyFileError(`the routing policy file is invalid: ${faults.join("; ")}`);
+  const repeated = repeatedMembers(text).map((path) => `${path}: is given twice`);
+  if (!parsed.success || repeated.length > 0) {
+    const issues = parsed.error?.issues ?? [];
+    const faults = issues.map(({ path, message }) => `${path.join(".") || "file"}: ${message}`);
+    throw new PolicyFileError(`the routing policy file is invalid: ${[...repeated, ...faults].join("; ")}`);
   }
   const built = new Map<string, Policy>();
   const build = (config: ResolvedPolicyConfig): Policy => {
@@ -131,6 +134,18 @@ export class PolicyHolder {
   reload(text: string): void {
     this.#current = readPolicyFile(text, this.#current);
   }
+}
+
+/** Paths of members that an object of the file has twice, of which `JSON.parse` takes the last without a word. */
+function repeatedMembers(text: string, at = skipSpace(text, 0), path: readonly string[] = []): string[] {
+  const seen = new Set<string>();
+  return objectMembers(text, at).flatMap(({ key, valueStart }) => {
+    const own = [...path, key];
+    const inside = repeatedMembers(text, valueStart, own);
+    if (seen.has(key)) return [own.join("."), ...inside];
+    seen.add(key);
+    return inside;
+  });
 }
 
 function keyOf(config: ResolvedPolicyConfig): string {

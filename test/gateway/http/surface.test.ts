@@ -191,11 +191,20 @@ describe("the gateway's HTTP surface", () => {
       expect(response.status).to.equal(200);
     });
 
-    it("refuses an unknown progress mode", async () => {
-      const response = await chat({ model: scriptedModel, messages, stream: true }, { "x-t4t-progress": "loud" });
-      expect(response.status).to.equal(400);
-      expect((await errorOf(response)).param).to.equal("x-t4t-progress");
-    });
+    for (const [header, value, cure] of [
+      ["x-t4t-progress", "loud", "event"],
+      ["x-t4t-debug", "1", "true"],
+      ["x-t4t-routing", "fastest", "one of"],
+      ["x-t4t-affinity-key", "k".repeat(513), "512"],
+    ] as const) {
+      it(`refuses '${value.slice(0, 8)}' as ${header}, and says what it may be`, async () => {
+        const response = await chat({ model: scriptedModel, messages, stream: true }, { [header]: value });
+        expect(response.status).to.equal(400);
+        const { param, message } = await errorOf(response);
+        expect(param).to.equal(header);
+        expect(message).to.include(cure);
+      });
+    }
 
     for (const type of [undefined, "text/plain", "application/x-www-form-urlencoded"]) {
       it(`refuses a body announced as ${type ?? "nothing"}: a foreign web page could send it unasked`, async () => {

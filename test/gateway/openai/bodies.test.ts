@@ -127,6 +127,19 @@ describe("the affinity key of a body", () => {
   });
 });
 
+describe("the beginning of a conversation, by which prefix_hash keeps it on one provider", () => {
+  const beginning = (fields: object): string => parse({ model: "m", ...fields }, "text").routingText;
+
+  it("is there also for a prompt of tokens: it would go to a random provider each time", () => {
+    const prefix = Array.from({ length: 256 }, (_, index) => 1000 + index);
+    expect(beginning({ prompt: [...prefix, 7] })).to.equal(beginning({ prompt: [...prefix, 8, 9] }));
+    expect(beginning({ prompt: [1, 2, 3] })).to.not.equal(beginning({ prompt: [1, 2, 4] }));
+    expect(beginning({ prompt: [1, 2, 3] })).to.not.equal(beginning({ prompt: [12, 3] }));
+    expect(beginning({ prompt: [[1, 2], [3]] })).to.not.equal("");
+    expect(beginning({ prompt: Array.from({ length: 5000 }, () => 123_456) })).to.have.length.at.most(1024);
+  });
+});
+
 describe("what a request can cost", () => {
   it("is never reckoned below one token a byte of the body", () => {
     const text = JSON.stringify({ model: "m", messages: [{ role: "user", content: "日本語".repeat(100) }] });

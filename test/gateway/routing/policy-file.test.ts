@@ -64,6 +64,22 @@ describe("the policy file", () => {
     expect(() => readPolicyFile(file({}))).to.throw(PolicyFileError, "default");
   });
 
+  it("is refused when a member is there twice, as only the last would be in force, without a word", () => {
+    const policy = '{ "name": "cheapest" }';
+    const twice = `{ "default": ${policy}, "models": { "a": ${policy}, "b": ${policy}, "a": { "name": "pulsar", "seed": 1, "seed": 2 } },
+      "default": ${policy} }`;
+    expect(() => readPolicyFile(twice))
+      .to.throw(PolicyFileError)
+      .and.satisfy(({ message }: Error) =>
+        ["default: is given twice", "models.a: is given twice", "models.a.seed: is given twice"].every((part) =>
+          message.includes(part),
+        ),
+      );
+    expect(readPolicyFile(`{ "default": ${policy}, "models": { "default": ${policy} } }`).policyFor("a").name).to.equal(
+      "cheapest",
+    );
+  });
+
   it("keeps the old policies when a reload is faulty, and takes over those that did not change", () => {
     const holder = new PolicyHolder(readPolicyFile(text));
     const running = holder.current.policyFor("org/modèle");
