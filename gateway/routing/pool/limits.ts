@@ -123,7 +123,7 @@ export class Limits {
   readonly best = (member: Member): Candidate | undefined => {
     const { only } = member;
     if (only === undefined) return this.#bestOf(member);
-    if (this.#termsFault(only) !== undefined) return undefined;
+    if (!this.#termsFit(only)) return undefined;
     const collateral = this.#collateral;
     if (collateral === undefined) return only;
     const { leastInput, leastOutput, mostContext, leastStake } = member;
@@ -142,7 +142,8 @@ export class Limits {
       if (input > this.#price || output > this.#price || context < this.#context) continue;
       if (collateral !== undefined && mostStake < collateral.atLeast(input, output, context)) continue;
       const candidate = candidates[at / 3] as Candidate;
-      if (this.fault(candidate) !== undefined) continue;
+      if (!this.#termsFit(candidate)) continue;
+      if (collateral !== undefined && isUnderstaked(candidate, collateral)) continue;
       if (best === undefined || expectedCost(candidate, this.#request) < expectedCost(best, this.#request))
         best = candidate;
     }
@@ -152,22 +153,12 @@ export class Limits {
   readonly matches = (member: Member): boolean => this.best(member) !== undefined;
 
   /** Whether one of a member's offerings fits by price and context. */
-  readonly termsMatch = (member: Member): boolean =>
-    member.candidates.some((candidate) => this.#priceFits(candidate) && candidate.contextLength >= this.#context);
+  readonly termsMatch = (member: Member): boolean => member.candidates.some((candidate) => this.#termsFit(candidate));
 
   readonly pricesMatch = (member: Member): boolean => member.candidates.some((candidate) => this.#priceFits(candidate));
 
-  /** Why an offering does not fit; undefined when it does. */
-  fault(candidate: Candidate): Misfit | undefined {
-    const fault = this.#termsFault(candidate);
-    const collateral = this.#collateral;
-    if (fault !== undefined || collateral === undefined) return fault;
-    return isUnderstaked(candidate, collateral) ? "insufficient_stake" : undefined;
-  }
-
-  #termsFault(candidate: Candidate): Misfit | undefined {
-    if (!this.#priceFits(candidate)) return "price_above_limit";
-    return candidate.contextLength < this.#context ? "context_too_small" : undefined;
+  #termsFit(candidate: Candidate): boolean {
+    return this.#priceFits(candidate) && candidate.contextLength >= this.#context;
   }
 
   /** Why none of a member's offerings fits, of the one that comes closest; undefined when one does. */
