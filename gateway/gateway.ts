@@ -1,9 +1,9 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Address } from "viem";
 import type { Journal } from "../store/journal.ts";
 import { openSqliteJournal } from "../store/sqlite-journal.ts";
 import { type ChainPort, GatewayChain, type GatewayChainOptions } from "./chain/gateway-chain.ts";
+import { reloadPolicies } from "./configured-policies.ts";
 import type { GatewayParts } from "./gateway-parts.ts";
 import { GatewayServer } from "./gateway-server.ts";
 import { buildServices, type GatewayLife, type GatewayServices } from "./gateway-services.ts";
@@ -89,7 +89,7 @@ export class Gateway {
     const { settings, logger } = this.#parts;
     if (settings.routingFile === undefined) return;
     try {
-      this.#services.policies.reload(readFileSync(settings.routingFile, "utf8"));
+      reloadPolicies(this.#services.policies, settings.routingFile);
       logger.info("the routing policies were read again");
     } catch (error) {
       this.#services.report.fault("routing_file", error);

@@ -100,11 +100,19 @@ describe("the routing policy file", () => {
     expect(response.status, await response.text()).to.equal(200);
   });
 
-  it("is refused at start with its faults when it cannot be used", async () => {
+  it("is refused at start with its faults when it cannot be used, by the names of variable and file", async () => {
+    const refusal = async (routingFile: string): Promise<string> => {
+      const failure: unknown = await startTestGateway({ settings: { routingFile } }).catch((error: unknown) => error);
+      expect(failure).to.be.instanceOf(PolicyFileError);
+      return (failure as PolicyFileError).message;
+    };
     await writeFile(file, JSON.stringify({ default: { name: "cheapest", speed: 5 } }));
-    const failure: unknown = await startTestGateway({ settings: { routingFile: file } }).catch(
-      (error: unknown) => error,
-    );
-    expect(failure).to.be.instanceOf(PolicyFileError);
+    expect(await refusal(file))
+      .to.include("T4T_ROUTING_FILE")
+      .and.include(file)
+      .and.include("speed");
+    for (const nowhere of [folder, join(folder, "not-there.json")]) {
+      expect(await refusal(nowhere)).to.equal(`T4T_ROUTING_FILE names ${nowhere}, which cannot be read`);
+    }
   });
 });
