@@ -1,7 +1,8 @@
 import { expect } from "chai";
 import type { Address } from "viem";
-import { type LocalNetwork, startLocalNetwork } from "../../scripts/network/local-network.ts";
+import { type LocalNetwork, type RunningProvider, startLocalNetwork } from "../../scripts/network/local-network.ts";
 import { testModel, testOffering } from "../support/network.ts";
+import { until } from "../support/until.ts";
 
 const conversations = 12;
 
@@ -9,6 +10,8 @@ describe("routing over four providers", function () {
   this.timeout(180_000);
   let network: LocalNetwork;
   let url: string;
+  /** The newest process of a provider that was stopped. */
+  const restarted = new Map<Address, RunningProvider>();
 
   before(async () => {
     network = await startLocalNetwork({
@@ -81,15 +84,23 @@ describe("routing over four providers", function () {
   });
 
   it("serves a request without a model, or for any model, through the wildcard ring and names the model in the answer", async () => {
+    const headers = { "x-t4t-routing": "consistent_hash", "x-t4t-affinity-key": "k", "x-t4t-debug": "true" };
+    const providers = new Set<string | null>();
     for (const body of [{}, { model: "auto" }]) {
       const response = await fetch(`${url}/v1/chat/completions`, {
         method: "POST",
-        headers: { "content-type": "application/json", "x-t4t-routing": "consistent_hash", "x-t4t-affinity-key": "k" },
+        headers: { "content-type": "application/json", ...headers },
         body: JSON.stringify({ messages: [{ role: "user", content: "Hello" }], max_tokens: 4, ...body }),
       });
-      expect(response.status, await response.clone().text()).to.equal(200);
+      const answer = (await response.json()) as { model: string };
+      expect(response.status, JSON.stringify(answer)).to.equal(200);
       expect(response.headers.get("x-t4t-model")).to.equal(testModel);
+      expect(answer.model, "by the name that can be asked for again").to.equal(testModel);
+      const decision = JSON.parse(response.headers.get("x-t4t-decision") ?? "null") as object;
+      expect(decision).to.include({ policy: "consistent_hash", reason: "ring_owner" });
+      providers.add(response.headers.get("x-t4t-provider"));
     }
+    expect(providers.size, "one key, one provider").to.equal(1);
   });
 
   it("says why it decided when asked", async () => {
@@ -128,20 +139,28 @@ describe("routing over four providers", function () {
   });
 
   for (const policy of ["consistent_hash", "pulsar"]) {
-    it(`${policy} keeps each conversation on one provider, and moves only its keys when that one leaves`, async () => {
+    it(`${policy} keeps each conversation on one provider, moves only its keys when that one leaves, and takes them back to it`, async () => {
       const before = await owners(policy);
       expect(await owners(policy), "a conversation moved without cause").to.deep.equal(before);
       expect(new Set(before.values()).size).to.be.greaterThan(1);
-      const leaver = network.providers.find(
-        ({ address, child }) => child.running && [...before.values()].includes(address),
-      );
+      const leaver = network.providers.find(({ address }) => [...before.values()].includes(address));
       if (leaver === undefined) throw new Error("nobody owns a conversation");
-      await leaver.child.stop(10_000);
+      await (restarted.get(leaver.address) ?? leaver).child.stop(10_000);
       const after = await owners(policy);
       for (const [key, owner] of before) {
         if (owner === leaver.address) expect(after.get(key)).to.not.equal(leaver.address);
         else expect(after.get(key), `${key} moved though its owner stayed`).to.equal(owner);
       }
+      restarted.set(leaver.address, await leaver.restart());
+      await until(
+        "everybody is where it was",
+        async () => {
+          const now = await owners(policy);
+          return [...before].every(([key, owner]) => now.get(key) === owner);
+        },
+        60_000,
+        500,
+      );
     });
   }
 });
