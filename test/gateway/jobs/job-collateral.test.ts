@@ -93,6 +93,21 @@ describe("the collateral of a request's job", () => {
     expect(collateral.atMost(1e15, 1e16, 32_768)).to.be.within(Number(exact), Number(exact) * (1 + 1e-6));
   });
 
+  it("is told anew for each offering, whichever was asked about before", () => {
+    const few = fc.record({
+      inputPrice: fc.constantFrom(10n ** 9n, 10n ** 10n),
+      outputPrice: fc.constantFrom(10n ** 9n, 10n ** 10n),
+      contextLength: fc.constantFrom(2000, 3000),
+    });
+    const completion = completionOf({ content: "Hello", max_tokens: undefined, n: undefined });
+    fc.assert(
+      fc.property(fc.array(few), policy, (offers, escrow) => {
+        const asked = jobCollateral(completion, escrow);
+        for (const offer of offers) expect(asked.at(offer)).to.equal(jobCollateral(completion, escrow).at(offer));
+      }),
+    );
+  });
+
   it("is what the chain would hold of a post to the candidate alone", () => {
     fc.assert(
       fc.property(asked, policy, price, (request, escrow, inputPrice) => {
