@@ -11,6 +11,8 @@ export interface StatusSubscriber {
   status(signed: SignedProviderStatus): void;
   /** Nothing changed for a while; keeps the connection alive. */
   heartbeat(): void;
+  /** Somebody else has its place: it hears nothing more. */
+  replaced(): void;
 }
 
 /** Options of `StatusService`. */
@@ -22,13 +24,20 @@ export interface StatusServiceOptions {
   readonly spacingMs?: number;
   /** Ms of rest after which subscribers hear a heartbeat and a fresh status. */
   readonly heartbeatMs?: number;
+  /** Subscribers at once. */
+  readonly maxSubscribers?: number;
 }
+
+/** Gateways believe no status whose time is further from theirs, ms. */
+const believedSkewMs = 120_000;
 
 /** Signs the node's status and tells subscribers of its changes, however many there are, with one signature each. */
 export class StatusService {
   readonly #options: StatusServiceOptions;
   readonly #spacingMs: number;
   readonly #heartbeatMs: number;
+  readonly #maxSubscribers: number;
+  /** The one that came first is first. */
   readonly #subscribers = new Set<StatusSubscriber>();
   #lastIssuedAt = 0;
   #lastSentMs = Number.NEGATIVE_INFINITY;
@@ -36,7 +45,7 @@ export class StatusService {
   #cancelSend: (() => void) | undefined;
   #cancelHeartbeat: () => void = () => undefined;
   #recent:
-    | { readonly at: number; readonly content: string; readonly signed: Promise<SignedProviderStatus> }
+    | { readonly atMs: number; readonly content: string; readonly signed: Promise<SignedProviderStatus> }
     | undefined;
   #isClosed = false;
 
@@ -44,6 +53,7 @@ export class StatusService {
     this.#options = options;
     this.#spacingMs = options.spacingMs ?? 250;
     this.#heartbeatMs = options.heartbeatMs ?? 15_000;
+    this.#maxSubscribers = options.maxSubscribers ?? 256;
   }
 
   /** Subscribers now. */
@@ -57,20 +67,30 @@ export class StatusService {
     const fields = content();
     const text = JSON.stringify(fields);
     const now = clock.now();
-    if (this.#recent !== undefined && this.#recent.content === text && now - this.#recent.at < 1_000) {
+    const nowMs = clock.monotonic();
+    if (this.#recent !== undefined && this.#recent.content === text && nowMs - this.#recent.atMs < 1_000) {
       return await this.#recent.signed;
     }
-    // Strictly growing, so that a reader can tell the newer of two.
-    const issuedAt = Math.max(Math.floor(now), this.#lastIssuedAt + 1);
+    // Strictly growing, so that a reader can tell the newer of two; but nobody has believed what a clock said that was this far ahead.
+    const last = this.#lastIssuedAt - now > believedSkewMs ? 0 : this.#lastIssuedAt;
+    const issuedAt = Math.max(Math.floor(now), last + 1);
     this.#lastIssuedAt = issuedAt;
     const status: ProviderStatus = { provider: signer.provider, issuedAt, ...fields };
     const signed = signer.signStatus(JSON.stringify(status), issuedAt);
-    this.#recent = { at: now, content: text, signed };
+    this.#recent = { atMs: nowMs, content: text, signed };
     return await signed;
   }
 
-  /** Hears the status of now and every change from here on; returns the way to stop. */
+  /**
+   * Hears the status of now and every change from here on; returns the way to stop. When all places are taken it gets that of the one that
+   * came first: anybody may ask, and to turn newcomers away would let strangers keep every gateway from the status.
+   */
   subscribe(subscriber: StatusSubscriber): () => void {
+    for (const first of this.#subscribers) {
+      if (this.#subscribers.size < this.#maxSubscribers) break;
+      this.#subscribers.delete(first);
+      first.replaced();
+    }
     this.#subscribers.add(subscriber);
     void this.#greet(subscriber);
     if (this.#subscribers.size === 1) this.#armHeartbeat();

@@ -3,6 +3,8 @@ import type { Clock } from "../../../protocol/clock.ts";
 /** A clock that stands still until it is moved. */
 export class ManualClock implements Clock {
   #now: number;
+  /** The time of day less `#now`. */
+  #setBy = 0;
   readonly #timers = new Set<{ readonly at: number; readonly callback: () => void }>();
 
   constructor(now = 1_800_000_000_000) {
@@ -10,7 +12,7 @@ export class ManualClock implements Clock {
   }
 
   now(): number {
-    return this.#now;
+    return this.#now + this.#setBy;
   }
 
   monotonic(): number {
@@ -21,6 +23,11 @@ export class ManualClock implements Clock {
     const timer = { at: this.#now + Math.max(0, delayMs), callback };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);
+  }
+
+  /** Sets the time of day, as an administrator would; durations and timers go on as before. */
+  set(now: number): void {
+    this.#setBy = now - this.#now;
   }
 
   /** Timers that wait. */
