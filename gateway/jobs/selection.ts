@@ -43,6 +43,10 @@ export const anyModelLine = "";
 /** Answer tokens that selection reckons with when the client set no bound. */
 const likelyOutputTokens = 256;
 
+/** Selections in one turn of the event loop that may each end with bad endpoints alone, and the ms until the next ones. */
+const mostRounds = 64;
+const nextRoundsMs = 20;
+
 /** Selects for one request, as often as it is asked: each time over the newest snapshot and what was tried until then. */
 export class Selector {
   readonly #sources: SelectionSources;
@@ -110,10 +114,13 @@ export class Selector {
     return this.last ?? this.#select();
   }
 
-  /** Selects, leaving out endpoints that are never called, until none of them is among those that a post would name. */
+  /**
+   * Selects, leaving out endpoints that are never called, until none of them is among those that a post would name. After so many
+   * rounds it goes on later, as anyone can register bad endpoints by the thousand.
+   */
   #select(): Selection | undefined {
     const { statistics, allowPrivateEndpoints } = this.#sources;
-    for (;;) {
+    for (let round = 1; ; round += 1) {
       const selection = this.#selectOnce();
       if (selection === undefined) return undefined;
       this.last = selection;
@@ -122,6 +129,10 @@ export class Selector {
       );
       if (refused.length === 0) return selection;
       for (const { provider, endpoint } of refused) statistics.refuseEndpoint(provider, endpoint);
+      if (round === mostRounds) {
+        this.last = { ...selection, verdict: "busy", ranked: [], recheckMs: nextRoundsMs };
+        return this.last;
+      }
     }
   }
 

@@ -5,19 +5,25 @@ import { Selector } from "../../../gateway/jobs/selection.ts";
 import type { PolicyConfig } from "../../../gateway/routing/policy-config.ts";
 import { createPolicy } from "../../../gateway/routing/select.ts";
 import { parseCompletionRequest } from "../../../gateway/openai/completion-request.ts";
-import { addressOf, publish, testModel } from "../routing/support/registry.ts";
+import { addressOf, type ProviderSketch, publish, testModel } from "../routing/support/registry.ts";
 import { seeded } from "../routing/support/request.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 const body = { model: testModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 5 };
 const completion = parseCompletionRequest("chat", new TextEncoder().encode(JSON.stringify(body)));
 
-function scene(policy: PolicyConfig, openJobs: readonly number[]) {
+function scene(policy: PolicyConfig, openJobs: readonly number[], change: Partial<ProviderSketch> = {}) {
   const clock = new ManualClock();
   const statistics = new GatewayStatistics(clock);
   const published = publish(
-    openJobs.map((open, index) => ({ address: addressOf(index + 1), maxConcurrentJobs: 2, openJobs: open })),
+    openJobs.map((open, index) => ({
+      address: addressOf(index + 1),
+      maxConcurrentJobs: 2,
+      openJobs: open,
+      ...(index > 0 ? change : {}),
+    })),
   );
+  let looks = 0;
   openJobs.forEach((_, index) => {
     const model = {
       model: testModel,
@@ -50,7 +56,10 @@ function scene(policy: PolicyConfig, openJobs: readonly number[]) {
   };
   const selector = new Selector(
     {
-      published: () => published,
+      published: () => {
+        looks += 1;
+        return published;
+      },
       statistics,
       clock,
       random: seeded(1),
@@ -67,7 +76,7 @@ function scene(policy: PolicyConfig, openJobs: readonly number[]) {
     },
     request,
   );
-  return { clock, statistics, selector };
+  return { clock, statistics, selector, looks: () => looks };
 }
 
 describe("the selector of a request", () => {
@@ -81,6 +90,26 @@ describe("the selector of a request", () => {
     expect(selector.take()).to.deep.equal({ kind: "busy", recheckMs: 300 });
     clock.advance(300);
     expect(selector.take().kind).to.equal("granted");
+  });
+
+  it("passes over bad endpoints some at a time, however many there are: to meet thousands in one turn would stop the gateway", () => {
+    const bad = { endpoint: "http://10.0.0.1", models: { [testModel]: { inputPrice: 1n, outputPrice: 1n } } };
+    const { selector, looks } = scene(
+      { name: "cheapest" },
+      Array.from({ length: 1100 }, () => 0),
+      bad,
+    );
+    let turns = 0;
+    let taken = selector.take();
+    for (; taken.kind === "busy" && turns < 50; taken = selector.take()) {
+      turns += 1;
+      expect(taken.recheckMs).to.equal(20);
+      expect(looks()).to.be.at.most(64 * turns);
+      expect(selector.look()?.ranked).to.deep.equal([]);
+    }
+    if (taken.kind !== "granted") throw new Error("the one good provider was not found");
+    expect(taken.grant.lease.provider).to.equal(addressOf(1));
+    expect(turns).to.be.within(1, 5);
   });
 
   it("looks again soon while a status alone keeps it waiting, as a newer status wakes nobody in line", () => {

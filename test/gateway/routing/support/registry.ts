@@ -18,6 +18,7 @@ export function addressOf(index: number): Address {
 /** What a test says of a provider; the rest has quiet defaults. */
 export interface ProviderSketch {
   readonly address: Address;
+  readonly endpoint?: string;
   readonly models?: Readonly<Record<string, OfferSketch>>;
   readonly active?: boolean;
   readonly lastSeen?: number;
@@ -68,7 +69,7 @@ export function providerRecord(sketch: ProviderSketch): ProviderRecord {
     address: sketch.address,
     operator: sketch.address,
     payout: sketch.address,
-    endpoint: `https://${sketch.address}.example`,
+    endpoint: sketch.endpoint ?? `https://${sketch.address}.example`,
     active: sketch.active ?? true,
     lastSeen: sketch.lastSeen ?? 1000,
     generation: sketch.generation ?? 1,
