@@ -44,7 +44,7 @@ export const anyModelLine = "";
 const likelyOutputTokens = 256;
 
 /** Selections in one turn of the event loop that may each end with bad endpoints alone, and the ms until the next ones. */
-const mostRounds = 64;
+const mostRounds = 16;
 const nextRoundsMs = 20;
 
 /** Selects for one request, as often as it is asked: each time over the newest snapshot and what was tried until then. */

@@ -104,12 +104,12 @@ describe("the selector of a request", () => {
     for (; taken.kind === "busy" && turns < 50; taken = selector.take()) {
       turns += 1;
       expect(taken.recheckMs).to.equal(20);
-      expect(looks()).to.be.at.most(64 * turns);
+      expect(looks()).to.be.at.most(16 * turns);
       expect(selector.look()?.ranked).to.deep.equal([]);
     }
     if (taken.kind !== "granted") throw new Error("the one good provider was not found");
     expect(taken.grant.lease.provider).to.equal(addressOf(1));
-    expect(turns).to.be.within(1, 5);
+    expect(turns).to.be.within(5, 20);
   });
 
   it("looks again soon while a status alone keeps it waiting, as a newer status wakes nobody in line", () => {
