@@ -6,7 +6,7 @@ import type { Estimate } from "./estimate.ts";
 
 /** Settings of wait-and-widen; times in ms. */
 export interface WidenSettings {
-  /** Longest queue that a new request accepts, and one that has waited for the whole `slo_ms`. Both absent: no queue limits. */
+  /** Longest queue that a new request accepts, and one that has waited for the whole `slo_ms`; absent: 0 and any. Both absent: no limits. */
   readonly queue_limit_floor_ms?: number | undefined;
   readonly queue_limit_ceil_ms?: number | undefined;
   readonly slo_ms: number;
@@ -76,14 +76,13 @@ function inOrder(estimates: readonly Estimate[], random: Random): readonly Estim
   return shuffle(estimates, random).toSorted((a, b) => a.ttftMs - b.ttftMs);
 }
 
-/** `floor + (ceil - floor) * clamp(elapsed / slo, 0, 1)`. */
+/** `floor + (ceil - floor) * clamp(elapsed / slo, 0, 1)`; without a ceiling the floor until then, and no limit after. */
 function queueLimit(elapsedMs: number, settings: WidenSettings): number {
   const { queue_limit_floor_ms: floor, queue_limit_ceil_ms: ceil } = settings;
-  if (floor === undefined && ceil === undefined) return Number.POSITIVE_INFINITY;
-  const from = floor ?? 0;
-  const to = ceil ?? Number.POSITIVE_INFINITY;
   const share = Math.min(1, Math.max(0, elapsedMs / settings.slo_ms));
-  return share === 0 ? from : from + (to - from) * share;
+  const from = floor ?? 0;
+  if (ceil !== undefined) return from + (ceil - from) * share;
+  return floor === undefined || share === 1 ? Number.POSITIVE_INFINITY : from;
 }
 
 const limitStepMs = 100;

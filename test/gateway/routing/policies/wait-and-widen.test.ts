@@ -57,6 +57,16 @@ describe("wait_and_widen", () => {
     expect(selection.recheckMs, "time alone will let it in").to.be.greaterThan(0);
   });
 
+  it("holds one limit, too: the floor until the objective is used up, the ceiling from nothing on", () => {
+    const reached = (limits: object): string[] => {
+      const chooser = withTtft({ ...limits, slo_ms: 1000 }, [100]);
+      chooser.statistics.reportedOf.set(a, reportOf({ lastMeanInputTps: 1000, queuedInputTokens: 300 }));
+      return [0, 3, 599, 601, 999, 1000].map((elapsedMs) => chooser.select({ elapsedMs }).verdict);
+    };
+    expect(reached({ queue_limit_floor_ms: 100 })).to.deep.equal(["busy", "busy", "busy", "busy", "busy", "ready"]);
+    expect(reached({ queue_limit_ceil_ms: 500 })).to.deep.equal(["busy", "busy", "busy", "ready", "ready", "ready"]);
+  });
+
   it("waits while the fastest has no room, and says when the next one is unlocked", () => {
     const chooser = withTtft({}, [100, 500]);
     chooser.statistics.reportedOf.set(a, reportOf({ lastMeanInputTps: 1000, running: 2 }));
