@@ -37,16 +37,10 @@ export interface ExclusionRecord {
 /** Counts those left out by reason, and lists a bounded number of them. */
 export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   const { pool, limits, listed } = input;
-  const full = pool.at("full");
   const stale = pool.at("stale");
   const tally = new Tally(listed);
   const busy: Candidate[] = [];
-  let busyCount = limits.countFitting(full);
-  // Those that already failed this request are no reason to wait.
-  for (const { provider } of triedAndFull(input)) {
-    busyCount -= 1;
-    tally.add(provider, "already_tried");
-  }
+  let busyCount = 0;
   for (const { reason, candidate } of input.met.values()) {
     tally.add(candidate.provider, reason);
     if (reason !== "at_capacity") continue;
@@ -54,23 +48,7 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
     if (busy.length < listed) busy.push(candidate);
   }
   for (const { provider, reason } of input.byPolicy) tally.add(provider, reason);
-  if (full.size > 0) {
-    let refused = 0;
-    for (const member of full.matching(limits.visit, limits.matches)) {
-      if (busy.length >= listed || refused >= mostRefused) break;
-      const candidate = limits.best(member);
-      if (candidate === undefined || input.request.tried.has(candidate.provider)) continue;
-      // Nobody waits for a slot where the job could not be placed.
-      if (input.isRefused(candidate.provider)) {
-        refused += 1;
-        busyCount -= 1;
-        tally.add(candidate.provider, "endpoint_refused");
-        continue;
-      }
-      busy.push(candidate);
-      tally.list(candidate.provider, "at_capacity");
-    }
-  }
+  busyCount += listFull(input, tally, busy);
   tally.raise("at_capacity", busyCount);
   tally.raise("inactive", pool.at("inactive").size);
   // One that would not do when it comes back, either, is no reason to hope for it: it counts for that.
@@ -80,6 +58,43 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
   listMembers(tally, stale.matching(limits.visit, limits.matches), "stale");
   countMisfits(input, tally);
   return { busy, busyCount, excluded: tally.excluded, excludedCounts: tally.counts };
+}
+
+/**
+ * Lists the full ones that match, as far as there is room in the lists. Returns their number: exact when there was room for all of them,
+ * because on it depends whether anybody is worth waiting for.
+ */
+function listFull(input: ExclusionInput, tally: Tally, busy: Candidate[]): number {
+  const { pool, limits, request, listed } = input;
+  const full = pool.at("full");
+  if (full.size === 0) return 0;
+  // Those that already failed this request are no reason to wait.
+  let tried = 0;
+  for (const { provider } of triedAndFull(input)) {
+    tried += 1;
+    tally.add(provider, "already_tried");
+  }
+  let waited = 0;
+  let refused = 0;
+  let isWhole = true;
+  for (const member of full.matching(limits.visit, limits.matches)) {
+    if (busy.length >= listed || refused >= mostRefused) {
+      isWhole = false;
+      break;
+    }
+    const candidate = limits.best(member);
+    if (candidate === undefined || request.tried.has(candidate.provider)) continue;
+    // Nobody waits for a slot where the job could not be placed.
+    if (input.isRefused(candidate.provider)) {
+      refused += 1;
+      tally.add(candidate.provider, "endpoint_refused");
+      continue;
+    }
+    waited += 1;
+    busy.push(candidate);
+    tally.list(candidate.provider, "at_capacity");
+  }
+  return isWhole ? waited : Math.max(waited, limits.countFitting(full) - tried - refused);
 }
 
 const activePlaces = [...standings, "full", "stale"] as const;

@@ -138,6 +138,27 @@ describe("select", () => {
     expect(selectFrom([]).verdict).to.equal("none");
   });
 
+  it("waits for the one full provider that fits among thousands, where context or stake keeps out each of the others", () => {
+    const last = 2990;
+    const providers = Array.from({ length: 3000 }, (_, index) => {
+      const isLong = index % 2 === 0 || index === last;
+      const offer = { inputPrice: BigInt(100 + index), contextLength: isLong ? 1000 : 100 };
+      const stake = index % 2 === 1 || index === last ? 10n ** 9n : 1n;
+      return {
+        address: addressOf(index + 1),
+        maxConcurrentJobs: 1,
+        openJobs: 1,
+        stake,
+        models: { "test/model": offer },
+      };
+    });
+    const request = requestOf({ inputTokens: 400, outputTokens: 400, collateral: collateralOf({ context: 1 }) });
+    const selection = selectFrom(providers, { request });
+    expect(selection.verdict, "a 404 for a model that is served").to.equal("busy");
+    expect(selection.busyCount).to.equal(1);
+    expect(selection.busy.map(({ provider }) => provider)).to.deep.equal([addressOf(last + 1)]);
+  });
+
   it("does not wait for a full provider whose price is over the limit", () => {
     const selection = selectFrom([{ address: a, models: priced(10n), maxConcurrentJobs: 1, openJobs: 1 }], {
       request: { maxPrice: 9n },
