@@ -41,7 +41,8 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy 
       const walk = new PulsarWalk(input, ranking, settings);
       const answer = walkBands(input, walk, settings);
       const reason = ranking.isEqual && answer.ranked.length > 0 ? "no_statistics" : answer.reason;
-      return withUnranked({ ...answer, reason }, input, ring, ranking, settings);
+      const unweighted = { slots: ranking.unweighted, candidates: walk.unweighted };
+      return withUnranked({ ...answer, reason }, input, ring, unweighted, settings);
     },
   };
 }

@@ -1,6 +1,6 @@
-import { PulsarRanker, type PulsarRanking, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
+import { PulsarRanker, type PulsarRankingSettings } from "../pulsar/pulsar-ranker.ts";
 import { type PulsarGates, PulsarWalk } from "../pulsar/pulsar-walk.ts";
-import { unmeasuredCandidate } from "../pulsar/unmeasured.ts";
+import { unmeasuredCandidate, type Unweighted } from "../pulsar/unmeasured.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, Exclusion, Policy, PolicyInput, Ranking } from "../types.ts";
 import { keyedCount } from "./ranked.ts";
@@ -31,7 +31,7 @@ export function pulsarPolicy(settings: PulsarSettings): Policy {
         excluded: walk.excluded,
         scores: new Map(chosen.map(({ candidate, score }) => [candidate.provider, score])),
       };
-      return withUnranked(answer, input, ring, ranking, settings);
+      return withUnranked(answer, input, ring, { slots: ranking.unweighted, candidates: walk.unweighted }, settings);
     },
   };
 }
@@ -44,23 +44,25 @@ export function withUnranked(
   answer: Ranking,
   input: PolicyInput,
   ring: HashRing,
-  ranking: PulsarRanking,
+  unweighted: Unweighted,
   settings: PulsarSettings,
 ): Ranking {
-  const { unweighted } = ranking;
   // Whoever waits for its owner goes on waiting.
   const share = answer.ranked.length > 0 ? settings.explore : answer.wait ? 0 : 1;
-  const explored = unmeasuredCandidate(input, ring, ranking, settings, share);
+  const explored = unmeasuredCandidate(input, ring, unweighted, settings, share);
   const excluded: Exclusion[] = [...answer.excluded];
-  for (const slot of unweighted) {
-    const provider = ring.addressOf(slot);
+  const leftOut =
+    answer.ranked.length > 0 ? unweighted.slots : unweighted.slots.filter((slot) => input.pool.find(slot));
+  const providers = new Set(leftOut.map((slot) => ring.addressOf(slot)));
+  for (const { provider } of unweighted.candidates) providers.add(provider);
+  for (const provider of providers) {
     if (provider !== explored?.provider) excluded.push({ provider, reason: "no_statistic" });
   }
   if (explored !== undefined) {
     const ranked: Candidate[] = [explored, ...answer.ranked];
     return { ...answer, ranked, reason: "measure_unknown", wait: false, excluded };
   }
-  // Who has not reported yet is followed and will: that is no reason to say that nobody serves the model.
+  // Who could serve but has not reported yet is followed and will: that is no reason to say that nobody serves the model.
   return { ...answer, wait: answer.wait || (answer.ranked.length === 0 && excluded.length > 0), excluded };
 }
 

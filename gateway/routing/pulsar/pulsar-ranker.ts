@@ -15,7 +15,6 @@ import {
   type MemberWeight,
   memberWeight,
   sameWeights,
-  weightOf,
   type WeightTable,
   weightTable,
 } from "./weight-table.ts";
@@ -60,10 +59,18 @@ export interface PulsarRanking {
   /** Whether all weigh the same because too few have the selected statistic. */
   readonly isEqual: boolean;
   /**
-   * Free candidates by their score, each on its own, when the ranking was left before its end because most of many members are of no
-   * use; empty when it has no more members. Absent: it never is.
+   * The free candidates when the ranking was left before its end because most of many members are of no use; undefined when it has no
+   * more members. Absent: it never is.
    */
-  beyond?(): readonly { readonly candidate: Candidate; readonly score: number }[];
+  beyond?(): Beyond | undefined;
+}
+
+/** Free candidates that a ranking left before its end did not come to. */
+export interface Beyond {
+  /** By their score, each on its own. */
+  readonly ranked: readonly { readonly candidate: Candidate; readonly score: number }[];
+  /** Those whose selected statistic is unknown. */
+  readonly unweighted: readonly Candidate[];
 }
 
 interface KnownTable {
@@ -280,19 +287,22 @@ class NeighbourRanking implements PulsarRanking {
     };
   }
 
-  beyond(): readonly { readonly candidate: Candidate; readonly score: number }[] {
-    if (!this.#isCut) return [];
-    const { pool, statistics } = this.#input;
+  beyond(): Beyond | undefined {
+    if (!this.#isCut) return undefined;
     const hasher = this.#hasher();
-    const scored: { readonly candidate: Candidate; readonly score: number }[] = [];
-    for (const candidate of pool.sample(mostSampled)) {
-      const { provider, modelId } = candidate;
-      const own =
-        this.#isEqual === true ? equalWeight(0) : weightOf(statistics.reported(provider, modelId), 0, this.#statistic);
-      if (own === undefined) continue;
-      scored.push({ candidate, score: rendezvousScore(own.weight, hasher.unit(own.clusterId ?? provider)) });
+    const ranked: { readonly candidate: Candidate; readonly score: number }[] = [];
+    const unweighted: Candidate[] = [];
+    for (const candidate of this.#input.pool.sample(mostSampled)) {
+      const own = this.#isEqual === true ? equalWeight(0) : this.#reportOf(0, candidate.provider);
+      if (own === undefined) unweighted.push(candidate);
+      else
+        ranked.push({
+          candidate,
+          score: rendezvousScore(own.weight, hasher.unit(own.clusterId ?? candidate.provider)),
+        });
     }
-    return scored.toSorted((a, b) => b.score - a.score || (a.candidate.provider < b.candidate.provider ? -1 : 1));
+    ranked.sort((a, b) => b.score - a.score || (a.candidate.provider < b.candidate.provider ? -1 : 1));
+    return { ranked, unweighted };
   }
 
   #nextWindow(): void {
@@ -342,12 +352,14 @@ class NeighbourRanking implements PulsarRanking {
     const slots: number[] = [];
     const weights: number[] = [];
     const unweighted: number[] = [];
+    // Once for all: by the next reading a report may have grown stale, and its text be gone.
+    const bySlot = this.#bySlot();
     for (let looked = 0; looked < mostLookedAt && slots.length < neighbours; ) {
       // As many as are surely looked at, and those all at once.
       const wanted = Math.min(neighbours - slots.length, mostLookedAt - looked);
       const next = walk.nextSlots(wanted);
       looked += next.length;
-      const own = this.#weightsOf(next);
+      const own = bySlot?.weightsOf(next) ?? next.map((slot) => this.#reportOf(slot)?.weight ?? 0);
       for (let index = 0; index < next.length; index += 1) {
         const slot = next[index] as number;
         const weight = own[index] as number;
@@ -365,33 +377,25 @@ class NeighbourRanking implements PulsarRanking {
     return {
       slots,
       weights,
-      clusterIds: this.#clustersOf(slots),
+      clusterIds: bySlot === undefined ? this.#clustersOf(slots) : bySlot.clustersOf(slots),
       unweighted,
-      texts: this.#bySlot?.texts ?? this.#ring.slots.texts,
+      texts: bySlot?.texts ?? this.#ring.slots.texts,
     };
   }
 
-  get #bySlot(): SlotWeights | undefined {
+  #bySlot(): SlotWeights | undefined {
     const { statistics, request } = this.#input;
     if (request.modelId === undefined) return undefined;
     return statistics.slotWeights?.(request.modelId, this.#statistic, this.#ring.slots);
   }
 
-  /** The selected statistic of some members; 0 where it is no value. */
-  #weightsOf(slots: readonly number[]): number[] {
-    return this.#bySlot?.weightsOf(slots) ?? slots.map((slot) => this.#reportOf(slot)?.weight ?? 0);
-  }
-
   /** The engines that some members share; undefined when each is alone. */
   #clustersOf(slots: readonly number[]): (string | undefined)[] | undefined {
-    const bySlot = this.#bySlot;
-    if (bySlot !== undefined) return bySlot.clustersOf(slots);
     const ids = slots.map((slot) => this.#reportOf(slot)?.clusterId);
     return ids.some((id) => id !== undefined) ? ids : undefined;
   }
 
-  #reportOf(slot: number): MemberWeight | undefined {
-    const provider = this.#ring.addressOf(slot);
+  #reportOf(slot: number, provider = this.#ring.addressOf(slot)): MemberWeight | undefined {
     return memberWeight(this.#input.statistics, slot, provider, modelsOf(this.#input)(provider), this.#statistic);
   }
 

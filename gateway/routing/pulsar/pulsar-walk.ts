@@ -37,6 +37,8 @@ export class PulsarWalk {
   /** Those that a gate left out. */
   readonly excluded: Exclusion[] = [];
   readonly #given: Address[] = [];
+  /** Free candidates without the selected statistic that the ranking did not come to. */
+  unweighted: readonly Candidate[] = [];
   #rank = 0;
   #ended = false;
   #wentBeyond = false;
@@ -67,10 +69,13 @@ export class PulsarWalk {
   /** Of a ranking that was left before its end: makes the free candidates wait that it has not given. */
   #openBeyond(): void {
     this.#wentBeyond = true;
+    const beyond = this.#ranking.beyond?.();
+    if (beyond === undefined) return;
     const given = new Set(this.#given);
-    for (const found of this.#ranking.beyond?.() ?? []) {
+    for (const found of beyond.ranked) {
       if (!given.has(found.candidate.provider)) this.#admit(found.candidate, found);
     }
+    this.unweighted = beyond.unweighted;
   }
 
   /** The next `count` clusters of the ranking, whether somebody is free there or not. */

@@ -1,10 +1,18 @@
+import type { Address } from "viem";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, PolicyInput } from "../types.ts";
-import type { PulsarRanking } from "./pulsar-ranker.ts";
 import { type PulsarGates, hasRoom } from "./pulsar-walk.ts";
 
-/** Members without any statistic that are asked whether they are free. */
+/** Members without any statistic that are asked whether they are free by a request that others could serve as well. */
 const mostAsked = 64;
+
+/** Who was not ranked for lack of the selected statistic. */
+export interface Unweighted {
+  /** Slots of members that were met; whether they are free was not asked. */
+  readonly slots: readonly number[];
+  /** Free candidates that were found otherwise. */
+  readonly candidates: readonly Candidate[];
+}
 
 /**
  * A free candidate that has neither statistic, by chance among those that were not ranked: it can only come to have one by being given
@@ -14,19 +22,23 @@ const mostAsked = 64;
 export function unmeasuredCandidate(
   input: PolicyInput,
   ring: HashRing,
-  ranking: PulsarRanking,
+  { slots, candidates }: Unweighted,
   gates: PulsarGates,
   share: number,
 ): Candidate | undefined {
-  const { unweighted } = ranking;
+  const silent = candidates.filter(
+    (candidate) => isSilent(input, candidate.provider) && hasRoom(input, candidate, gates),
+  );
   // Looked for first: a fleet of which everybody was measured costs no chance, and so has the same choices with any share.
-  if (!unweighted.some((slot) => isSilent(input, ring, slot))) return undefined;
+  if (silent.length === 0 && !slots.some((slot) => isSilent(input, ring.addressOf(slot)))) return undefined;
   if (share < 1 && input.random() >= share) return undefined;
-  const start = Math.floor(input.random() * unweighted.length);
+  if (silent.length > 0) return silent[Math.floor(input.random() * silent.length)];
+  const start = Math.floor(input.random() * slots.length);
+  const most = share < 1 ? mostAsked : slots.length;
   let asked = 0;
-  for (let step = 0; step < unweighted.length && asked < mostAsked; step += 1) {
-    const slot = unweighted[(start + step) % unweighted.length] as number;
-    if (!isSilent(input, ring, slot)) continue;
+  for (let step = 0; step < slots.length && asked < most; step += 1) {
+    const slot = slots[(start + step) % slots.length] as number;
+    if (!isSilent(input, ring.addressOf(slot))) continue;
     asked += 1;
     const candidate = input.pool.find(slot);
     if (candidate !== undefined && hasRoom(input, candidate, gates)) return candidate;
@@ -34,9 +46,8 @@ export function unmeasuredCandidate(
   return undefined;
 }
 
-/** Whether the provider of a slot reports no throughput of the request's model; without a model, of none that it offers. */
-function isSilent({ request, published, statistics }: PolicyInput, ring: HashRing, slot: number): boolean {
-  const provider = ring.addressOf(slot);
+/** Whether a provider reports no throughput of the request's model; without a model, of none that it offers. */
+function isSilent({ request, published, statistics }: PolicyInput, provider: Address): boolean {
   const models =
     request.modelId === undefined
       ? [...(published.snapshot.provider(provider)?.offerings.keys() ?? [])]
