@@ -11,6 +11,8 @@ export class GatewayStatistics extends RoutingStatistics {
   readonly #clock: Clock;
   readonly #onRefused: (provider: Address, endpoint: string) => void;
   readonly #refusedEndpoints = new Map<Address, string>();
+  /** Set while a decision looks at the endpoint of everyone it meets. */
+  #closedEndpoint: ((provider: Address) => string | undefined) | undefined;
   readonly #full = new Map<Address, { readonly version: number | undefined; readonly untilMs: number }>();
 
   /**
@@ -43,6 +45,27 @@ export class GatewayStatistics extends RoutingStatistics {
     this.#refusedEndpoints.set(provider, endpoint);
     this.setEndpointRefused(provider, true);
     this.#onRefused(provider, endpoint);
+  }
+
+  /**
+   * Makes a decision that looks at the endpoint of everyone it meets and leaves out, and remembers, those that are not called.
+   * @param closedEndpoint A provider's endpoint when it is not called, else undefined. @param decide Synchronous.
+   */
+  whileLookingAtEndpoints<T>(closedEndpoint: (provider: Address) => string | undefined, decide: () => T): T {
+    this.#closedEndpoint = closedEndpoint;
+    try {
+      return decide();
+    } finally {
+      this.#closedEndpoint = undefined;
+    }
+  }
+
+  override endpointRefused(provider: Address): boolean {
+    if (super.endpointRefused(provider)) return true;
+    const endpoint = this.#closedEndpoint?.(provider);
+    if (endpoint === undefined) return false;
+    this.refuseEndpoint(provider, endpoint);
+    return true;
   }
 
   /** A provider's record changed. */

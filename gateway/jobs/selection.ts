@@ -43,9 +43,8 @@ export const anyModelLine = "";
 /** Answer tokens that selection reckons with when the client set no bound. */
 const likelyOutputTokens = 256;
 
-/** Selections in one turn of the event loop that may each end with bad endpoints alone, and the ms until the next ones. */
-const mostRounds = 16;
-const nextRoundsMs = 20;
+/** Ms after which more endpoints are looked at when a decision met bad ones alone: a decision looks at a thousand at most. */
+const nextLookMs = 20;
 
 /** Selects for one request, as often as it is asked: each time over the newest snapshot and what was tried until then. */
 export class Selector {
@@ -72,13 +71,13 @@ export class Selector {
   /** Requests with equal needs wait in one order; see `Waiter`. */
   needs(): string {
     const { completion, policy, affinityKey } = this.#request;
-    const snapshot = this.#sources.published()?.snapshot;
+    const published = this.#sources.published();
     const size = {
       inputTokens: this.#inputTokens(),
       outputTokens: this.#outputTokens(),
       collateral: jobCollateral(completion, this.#sources.escrow()),
     };
-    const offers = snapshot === undefined ? "" : offerClass(snapshot, completion.modelId, size);
+    const offers = published === undefined ? "" : offerClass(published, completion.modelId, size);
     return waitingNeeds(policy, { affinityKey, tried: this.tried }, offers);
   }
 
@@ -114,26 +113,27 @@ export class Selector {
     return this.last ?? this.#select();
   }
 
-  /**
-   * Selects, leaving out endpoints that are never called, until none of them is among those that a post would name. After so many
-   * rounds it goes on later, as anyone can register bad endpoints by the thousand.
-   */
+  /** Selects, leaving out endpoints that are never called. */
   #select(): Selection | undefined {
-    const { statistics, allowPrivateEndpoints } = this.#sources;
-    for (let round = 1; ; round += 1) {
-      const selection = this.#selectOnce();
-      if (selection === undefined) return undefined;
-      this.last = selection;
-      const refused = selection.ranked.filter(
-        (candidate) => typeof parseEndpoint(candidate.endpoint, allowPrivateEndpoints) === "string",
-      );
-      if (refused.length === 0) return selection;
-      for (const { provider, endpoint } of refused) statistics.refuseEndpoint(provider, endpoint);
-      if (round === mostRounds) {
-        this.last = { ...selection, verdict: "busy", ranked: [], recheckMs: nextRoundsMs };
-        return this.last;
-      }
-    }
+    const { statistics } = this.#sources;
+    const selection = this.#selectOnce();
+    this.last = selection ?? this.last;
+    const refused = selection?.ranked.filter(({ endpoint }) => this.#isClosed(endpoint)) ?? [];
+    if (refused.length === 0) return selection;
+    for (const { provider, endpoint } of refused) statistics.refuseEndpoint(provider, endpoint);
+    // There may be thousands: a look at the best few at a time would be a decision for each few of them.
+    const snapshot = this.#sources.published()?.snapshot;
+    const closedEndpoint = (provider: Address): string | undefined => {
+      const endpoint = snapshot?.provider(provider)?.endpoint;
+      return endpoint !== undefined && this.#isClosed(endpoint) ? endpoint : undefined;
+    };
+    const second = statistics.whileLookingAtEndpoints(closedEndpoint, () => this.#selectOnce());
+    this.last = second?.verdict === "busy" ? { ...second, recheckMs: nextLookMs } : second;
+    return this.last;
+  }
+
+  #isClosed(endpoint: string): boolean {
+    return typeof parseEndpoint(endpoint, this.#sources.allowPrivateEndpoints) === "string";
   }
 
   #selectOnce(): Selection | undefined {

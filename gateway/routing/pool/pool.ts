@@ -1,6 +1,7 @@
 import type { Address } from "viem";
 import { HashRing } from "../ring/hash-ring.ts";
 import type { MemberSlots } from "../ring/member-slots.ts";
+import type { Candidate } from "../types.ts";
 import { type Member, memberShape, type Place, standings } from "./member.ts";
 import { SlotMap } from "./slot-map.ts";
 import { SortedTree } from "./sorted-tree.ts";
@@ -23,7 +24,10 @@ export class Pool {
   readonly #trees: Readonly<Record<Place, MemberTree>>;
   /** All members by their slots. */
   readonly #bySlot: SlotMap<Member>;
-  readonly #slots: MemberSlots | undefined;
+  /** The slots of all members are below this. Kept, because the table of slots grows while this version stays as it is. */
+  readonly slotCount: number;
+  /** Another object whenever an active member came or went, or has other prices, another context or another stake. */
+  readonly offers: object;
   /** Live providers, full or not; undefined when there are none. */
   readonly ring: HashRing | undefined;
   /** All members. */
@@ -34,12 +38,14 @@ export class Pool {
   private constructor(
     trees: Readonly<Record<Place, MemberTree>>,
     bySlot: SlotMap<Member>,
-    slots: MemberSlots | undefined,
+    slotCount: number,
+    offers: object,
     ring: HashRing | undefined,
   ) {
     this.#trees = trees;
     this.#bySlot = bySlot;
-    this.#slots = slots;
+    this.slotCount = slotCount;
+    this.offers = offers;
     this.ring = ring;
     const { seasoned, newcomer, poor, full, stale, inactive } = trees;
     this.freeSize = seasoned.size + newcomer.size + poor.size;
@@ -49,7 +55,8 @@ export class Pool {
   static readonly empty = new Pool(
     Object.fromEntries(places.map((place) => [place, SortedTree.empty(memberShape)])) as Record<Place, MemberTree>,
     SlotMap.empty(),
-    undefined,
+    0,
+    {},
     undefined,
   );
 
@@ -61,11 +68,6 @@ export class Pool {
   /** The member of a slot. */
   member(slot: number): Member | undefined {
     return this.#bySlot.get(slot);
-  }
-
-  /** All slots are below this. */
-  get slotCount(): number {
-    return this.#slots?.count ?? 0;
   }
 
   /** The pool after some moves; each provider at most once. Cost: O(log n) a move, and the ring's when a live member comes or goes. */
@@ -93,10 +95,28 @@ export class Pool {
         return provider === undefined ? [] : [[slots.slotOf(provider), after] as const];
       }),
     );
-    return new Pool(trees, bySlot, slots, HashRing.change(this.ring, slots, { add, remove }));
+    const ring = HashRing.change(this.ring, slots, { add, remove });
+    const offers = moves.every(hasSameOffers) ? this.offers : {};
+    return new Pool(trees, bySlot, slots.count, offers, ring);
   }
 }
 
 function isLive(member: Member | undefined): boolean {
   return member !== undefined && member.place !== "stale" && member.place !== "inactive";
+}
+
+function hasSameOffers({ before, after }: Move): boolean {
+  const was = before?.place === "inactive" ? undefined : before;
+  const is = after?.place === "inactive" ? undefined : after;
+  if (was === undefined || is === undefined) return was === is;
+  if (was.candidates.length !== is.candidates.length) return false;
+  return was.candidates.every((candidate, at) => {
+    const other = is.candidates[at] as Candidate;
+    return (
+      candidate.inputPrice === other.inputPrice &&
+      candidate.outputPrice === other.outputPrice &&
+      candidate.contextLength === other.contextLength &&
+      candidate.stake === other.stake
+    );
+  });
 }

@@ -4,6 +4,7 @@ import type { EscrowPolicy } from "../../../gateway/jobs/escrow-plan.ts";
 import { jobCollateral } from "../../../gateway/jobs/job-collateral.ts";
 import { offerClass } from "../../../gateway/jobs/offer-classes.ts";
 import { parseCompletionRequest } from "../../../gateway/openai/completion-request.ts";
+import { MutableRegistry } from "../routing/support/mutable-registry.ts";
 import { type ProviderSketch, addressOf, publish, testModel } from "../routing/support/registry.ts";
 
 const escrow: EscrowPolicy = {
@@ -46,9 +47,10 @@ describe("the class of offers that a request fits", () => {
           const models = { [testModel]: { inputPrice, outputPrice: inputPrice, contextLength } };
           return { address: addressOf(index + 1), stake, active, models };
         });
-        const { snapshot } = publish(sketches);
+        const published = publish(sketches);
+        const { snapshot } = published;
         const sizes = [one, other].map(({ characters, output }) => sizeOf(characters, output));
-        const [a, b] = sizes.map((it) => offerClass(snapshot, testModel, it));
+        const [a, b] = sizes.map((it) => offerClass(published, testModel, it));
         if (a !== b) return;
         shared += 1;
         const [fitsA, fitsB] = sizes.map(({ inputTokens, outputTokens, collateral }) =>
@@ -66,8 +68,8 @@ describe("the class of offers that a request fits", () => {
 
   it("is one for all that every provider has stake and context for, whatever their size", () => {
     const models = { [testModel]: { contextLength: 100_000 } };
-    const { snapshot } = publish([1, 2, 3].map((index) => ({ address: addressOf(index), models })));
-    const classes = [1, 10, 100, 1000].map((output) => offerClass(snapshot, testModel, sizeOf(3 * output, output)));
+    const published = publish([1, 2, 3].map((index) => ({ address: addressOf(index), models })));
+    const classes = [1, 10, 100, 1000].map((output) => offerClass(published, testModel, sizeOf(3 * output, output)));
     expect(new Set(classes).size).to.equal(1);
   });
 
@@ -76,8 +78,45 @@ describe("the class of offers that a request fits", () => {
     const small = sizeOf(10, 10);
     const large = sizeOf(10, 400);
     const stake = small.collateral.at({ inputPrice: 10n ** 12n, outputPrice: 10n ** 12n, contextLength: 32_768 });
-    const { snapshot } = publish([{ address: addressOf(1), stake, models }]);
-    expect(offerClass(snapshot, testModel, small)).to.not.equal(offerClass(snapshot, testModel, large));
-    expect(offerClass(snapshot, undefined, small)).to.not.equal(offerClass(snapshot, undefined, large));
+    const published = publish([{ address: addressOf(1), stake, models }]);
+    expect(offerClass(published, testModel, small)).to.not.equal(offerClass(published, testModel, large));
+    expect(offerClass(published, undefined, small)).to.not.equal(offerClass(published, undefined, large));
+  });
+
+  it("means the same in every snapshot: a long request that came early would else hold up a short one that came later", () => {
+    const long = { ...sizeOf(10, 10), inputTokens: 50_000 };
+    const short = sizeOf(10, 10);
+    const withContext = (contextLength: number) => ({ models: { [testModel]: { contextLength } } });
+    const before = publish([{ address: addressOf(1), ...withContext(100_000) }]);
+    const after = publish([{ address: addressOf(1), ...withContext(1000) }]);
+    expect(offerClass(before, testModel, long)).to.not.equal(offerClass(after, testModel, short));
+  });
+
+  it("is worked out anew only when offers change: 100,000 of them would else stop the gateway with every block", () => {
+    const registry = new MutableRegistry();
+    const contexts = [1000, 2000];
+    const put = (index: number, openJobs: number, stake = 10n ** 24n, active = true) => {
+      const models = { [testModel]: { contextLength: contexts[index]! } };
+      registry.put({ address: addressOf(index + 1), openJobs, maxConcurrentJobs: 2, stake, active, models });
+    };
+    let gathered = 0;
+    const ask = () => {
+      const { snapshot, derived } = registry.publish();
+      const counting = { ...snapshot, offers: (modelId: string) => (gathered++, snapshot.offers(modelId)) };
+      return offerClass({ snapshot: counting, derived }, testModel, sizeOf(10, 100));
+    };
+    put(0, 0);
+    put(1, 0);
+    const first = ask();
+    put(0, 2);
+    put(1, 1);
+    expect(ask()).to.equal(first);
+    expect(gathered, "only slots changed").to.equal(1);
+    put(0, 2, 0n);
+    expect(ask(), "a stake changed").to.not.equal(first);
+    put(0, 2);
+    expect(ask()).to.equal(first);
+    put(0, 2, 10n ** 24n, false);
+    expect(ask(), "one left").to.not.equal(first);
   });
 });

@@ -5,14 +5,20 @@ import { Selector } from "../../../gateway/jobs/selection.ts";
 import type { PolicyConfig } from "../../../gateway/routing/policy-config.ts";
 import { createPolicy } from "../../../gateway/routing/select.ts";
 import { parseCompletionRequest } from "../../../gateway/openai/completion-request.ts";
-import { addressOf, type ProviderSketch, publish, testModel } from "../routing/support/registry.ts";
+import { addressOf, publish, testModel } from "../routing/support/registry.ts";
 import { seeded } from "../routing/support/request.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 const body = { model: testModel, messages: [{ role: "user", content: "Hello" }], max_tokens: 5 };
 const completion = parseCompletionRequest("chat", new TextEncoder().encode(JSON.stringify(body)));
 
-function scene(policy: PolicyConfig, openJobs: readonly number[], change: Partial<ProviderSketch> = {}) {
+/** @param endpointOf By the index of a provider; absent: one that may be called. @param priceOf Absent: all the same. */
+function scene(
+  policy: PolicyConfig,
+  openJobs: readonly number[],
+  endpointOf?: (index: number) => string,
+  priceOf?: (index: number) => bigint,
+) {
   const clock = new ManualClock();
   const statistics = new GatewayStatistics(clock);
   const published = publish(
@@ -20,7 +26,8 @@ function scene(policy: PolicyConfig, openJobs: readonly number[], change: Partia
       address: addressOf(index + 1),
       maxConcurrentJobs: 2,
       openJobs: open,
-      ...(index > 0 ? change : {}),
+      ...(endpointOf === undefined ? {} : { endpoint: endpointOf(index) }),
+      ...(priceOf === undefined ? {} : { models: { [testModel]: { inputPrice: priceOf(index) } } }),
     })),
   );
   let looks = 0;
@@ -79,6 +86,8 @@ function scene(policy: PolicyConfig, openJobs: readonly number[], change: Partia
   return { clock, statistics, selector, looks: () => looks };
 }
 
+const allFree = (length: number): number[] => Array.from({ length }, () => 0);
+
 describe("the selector of a request", () => {
   it("tells the line when the wait alone opens the next provider", () => {
     const patient = { name: "pulsar_wait_and_widen", band_patience_ms: 400 } as const;
@@ -90,26 +99,6 @@ describe("the selector of a request", () => {
     expect(selector.take()).to.deep.equal({ kind: "busy", recheckMs: 300 });
     clock.advance(300);
     expect(selector.take().kind).to.equal("granted");
-  });
-
-  it("passes over bad endpoints some at a time, however many there are: to meet thousands in one turn would stop the gateway", () => {
-    const bad = { endpoint: "http://10.0.0.1", models: { [testModel]: { inputPrice: 1n, outputPrice: 1n } } };
-    const { selector, looks } = scene(
-      { name: "cheapest" },
-      Array.from({ length: 1100 }, () => 0),
-      bad,
-    );
-    let turns = 0;
-    let taken = selector.take();
-    for (; taken.kind === "busy" && turns < 50; taken = selector.take()) {
-      turns += 1;
-      expect(taken.recheckMs).to.equal(20);
-      expect(looks()).to.be.at.most(16 * turns);
-      expect(selector.look()?.ranked).to.deep.equal([]);
-    }
-    if (taken.kind !== "granted") throw new Error("the one good provider was not found");
-    expect(taken.grant.lease.provider).to.equal(addressOf(1));
-    expect(turns).to.be.within(5, 20);
   });
 
   it("looks again soon while a status alone keeps it waiting, as a newer status wakes nobody in line", () => {
@@ -129,5 +118,42 @@ describe("the selector of a request", () => {
     expect(statistics.pendingInputTokens(addressOf(1), testModel)).to.equal(completion.inputTokensEstimate);
     take.grant.lease.end({ outcome: "aborted", durationMs: 0 });
     expect(statistics.pendingInputTokens(addressOf(1), testModel)).to.equal(0);
+  });
+
+  for (const name of ["cheapest", "least_inflight", "pulsar", "consistent_hash"] as const) {
+    it(`finds those that may be called among thousands with private addresses in two decisions, not in thousands (${name})`, () => {
+      const isPublic = (index: number): boolean => index === 3 || index === 877;
+      const endpointOf = (index: number): string =>
+        isPublic(index) ? "https://p.example" : `http://10.0.0.${index % 256}`;
+      const { selector, looks } = scene({ name }, allFree(1000), endpointOf);
+      const take = selector.take();
+      if (take.kind !== "granted") throw new Error("two may be called");
+      expect(["https://p.example"]).to.include(take.grant.plan.candidates[0]?.endpoint);
+      expect(take.grant.selection.ranked.map(({ endpoint }) => endpoint)).to.satisfy((all: readonly string[]) =>
+        all.every((endpoint) => endpoint === "https://p.example"),
+      );
+      expect(looks()).to.be.lessThan(6);
+    });
+  }
+
+  it("finds the one that may be called behind more than a thousand cheaper ones: anyone can register those", () => {
+    const endpointOf = (index: number): string => (index === 0 ? "https://p.example" : "http://10.0.0.1");
+    const priceOf = (index: number): bigint => (index === 0 ? 100n : 1n);
+    const { selector, looks } = scene({ name: "cheapest" }, allFree(3000), endpointOf, priceOf);
+    let turns = 1;
+    let taken = selector.take();
+    for (; taken.kind === "busy" && turns < 50; turns += 1) {
+      expect(taken.recheckMs).to.be.oneOf([20, 250]);
+      taken = selector.take();
+    }
+    if (taken.kind !== "granted") throw new Error("the one good provider was not found");
+    expect(taken.grant.lease.provider).to.equal(addressOf(1));
+    expect(turns).to.be.lessThan(25);
+    expect(looks()).to.be.at.most(4 * turns);
+  });
+
+  it("tells at once that nobody can serve when none may be called", () => {
+    const { selector } = scene({ name: "least_inflight" }, [0, 0, 2], () => "http://127.0.0.1:8080");
+    expect(selector.take()).to.deep.equal({ kind: "none" });
   });
 });
