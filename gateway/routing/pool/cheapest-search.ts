@@ -22,6 +22,13 @@ interface Found {
 const mostTiedNodes = 64;
 /** Members of one price that are drawn for each wanted one before those that do not fit are left out by their summaries. */
 const drawsPerWanted = 2;
+/**
+ * Members of one range of prices that are looked at in a search where some cost more than the range begins at: of a provider of several
+ * models the cheapest offering may be too short, or cheap in input and another one in output.
+ */
+const mostUnlike = 1024;
+/** More than an exact cost and one of doubles can differ by. */
+const rounding = 1e-12;
 /** Places of a fitting range that are drawn for one member that fits, at worst: one of a whole leaf. */
 const placesPerFit = 64;
 
@@ -41,6 +48,9 @@ export class CheapestSearch {
   readonly #open = new CostHeap<OpenNode>();
   /** Ranges of one price over several leaves, of which members were drawn. */
   readonly #drawn: RankRange[] = [];
+  #unlikeLeft = mostUnlike;
+  /** Members met so far that cost more than the least prices of their offerings tell. */
+  #unlike = 0;
   /** Whether somebody's stake may not do. */
   #judgesStake = false;
 
@@ -162,8 +172,8 @@ export class CheapestSearch {
   }
 
   /**
-   * Of the members of one price, when they fill more than one leaf, as many as are wanted, drawn uniformly. False when the `inLeaf` members
-   * of the leaf are all.
+   * Of the members of one price, when they fill more than one leaf, as many as are wanted, drawn uniformly; more when they turn out to
+   * cost more than that, and not the same. False when the `inLeaf` members of the leaf are all.
    */
   #drawPrice(tree: MemberTree, first: Member, inLeaf: number): boolean {
     const from = tree.rankOf((other) => priceOrder(other, first) < 0);
@@ -173,23 +183,41 @@ export class CheapestSearch {
     this.#drawn.push(range);
     for (const open of this.#open.items) open.passRange(range);
     const ranks = new RankDraw(to - from, this.#count, this.#random);
+    const unlike = this.#unlike;
     const met = new Set<Member>();
     const mostMet = this.#count * drawsPerWanted;
     let wanted = this.#count;
     while (wanted > 0 && met.size < mostMet) {
       const drawn = ranks.next(Math.min(wanted, mostMet - met.size));
-      if (drawn.length === 0) return true;
+      if (drawn.length === 0) break;
       for (const member of drawn.map((rank) => tree.at(from + rank) as Member)) {
         met.add(member);
         if (this.#offer(member)) wanted -= 1;
       }
     }
-    if (wanted > 0) this.#drawFitting(range, met, wanted);
+    if (met.size < to - from) {
+      if (wanted > 0) this.#drawFitting(range, met, wanted);
+      if (this.#unlike > unlike) this.#lookAtUnlike(range, met);
+    }
     return true;
   }
 
+  /** Meets the other members of a range, too, drawn uniformly, as far as so many may still be looked at. */
+  #lookAtUnlike({ tree, from, to }: RankRange, met: ReadonlySet<Member>): void {
+    const ranks = new RankDraw(to - from, this.#unlikeLeft, this.#random);
+    while (this.#unlikeLeft > 0 && !this.#isOver()) {
+      const drawn = ranks.next(Math.min(this.#unlikeLeft, placesPerFit));
+      if (drawn.length === 0) return;
+      this.#unlikeLeft -= drawn.length;
+      for (const rank of drawn) {
+        const member = tree.at(from + rank) as Member;
+        if (!met.has(member)) this.#offer(member);
+      }
+    }
+  }
+
   /** Of those of one price that were not met yet, as many as are wanted, drawn uniformly from the leaves in which some may fit. */
-  #drawFitting(range: RankRange, met: ReadonlySet<Member>, count: number): void {
+  #drawFitting(range: RankRange, met: Set<Member>, count: number): void {
     const fitting = new FittingRange(range, this.#limits.visit);
     if (this.#judgesStake) {
       // Leaves are no measure of how many fit here: stake lies as it likes among the prices.
@@ -201,12 +229,7 @@ export class CheapestSearch {
   }
 
   /** Offers `count` members that were not met yet, drawn uniformly from some places, as far as there are so many that are accepted. */
-  #drawFrom(
-    size: number,
-    memberAt: (place: number) => Member | undefined,
-    met: ReadonlySet<Member>,
-    count: number,
-  ): void {
+  #drawFrom(size: number, memberAt: (place: number) => Member | undefined, met: Set<Member>, count: number): void {
     const places = new RankDraw(size, count * placesPerFit, this.#random);
     let wanted = count;
     while (wanted > 0 && !this.#isOver()) {
@@ -214,7 +237,9 @@ export class CheapestSearch {
       if (drawn.length === 0) return;
       for (const place of drawn) {
         const member = memberAt(place);
-        if (member !== undefined && !met.has(member) && this.#offer(member)) wanted -= 1;
+        if (member === undefined || met.has(member)) continue;
+        met.add(member);
+        if (this.#offer(member)) wanted -= 1;
       }
     }
   }
@@ -223,7 +248,9 @@ export class CheapestSearch {
     if (this.#costOf(member) > this.#worst) return false;
     const candidate = this.#accept(member);
     if (candidate === undefined) return false;
-    const cost = member.candidates.length === 1 ? this.#costOf(member) : Number(expectedCost(candidate, this.#request));
+    const least = this.#costOf(member);
+    const cost = member.only === undefined ? Number(expectedCost(candidate, this.#request)) : least;
+    if (cost > least * (1 + rounding)) this.#unlike += 1;
     const found = { candidate, cost, tie: this.#random() };
     let at = this.#found.length;
     while (at > 0 && isBefore(found, this.#found[at - 1] as Found)) at -= 1;

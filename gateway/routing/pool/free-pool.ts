@@ -24,6 +24,11 @@ const maxListedMatches = 1024;
 const mostLeftOut = 1024;
 /** As many may each further question of the policy leave out, when those are used up. */
 const leftOutByQuestion = 128;
+/**
+ * Members that a question passes over for another standing than they have by what their place tells, before it is answered by what was
+ * found: of a provider of several models the dear one may have a name and the cheap one not, and thousands may be alike in that.
+ */
+const mostPassedOver = 1024;
 
 /**
  * The free candidates of one decision, worked out as far as the policy asks. What only this moment knows (tried, refused, filled by
@@ -38,6 +43,9 @@ export class FreePool implements CandidatePool {
   readonly #allowSuspects: boolean;
   /** Size of `met` at which the present question of the policy is answered by what was found. */
   #enoughMet = 0;
+  /** Members passed over for their standing, in all, and how many answer the present question. */
+  #passedOver = 0;
+  #enoughPassedOver = 0;
   /** Left out for what only this moment knows. */
   readonly met = new Map<Address, { readonly reason: ExclusionReason; readonly candidate: Candidate }>();
 
@@ -66,25 +74,27 @@ export class FreePool implements CandidatePool {
   }
 
   cheapest(count: number, standing?: Standing | "unblamed"): Candidate[] {
-    this.#beginQuestion();
+    this.#beginQuestion(mostPassedOver);
     const accept = (member: Member) => this.#accept(member, standing);
     const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, accept, () => this.#isOver);
     const found = search.run(this.#trees(standing));
     if (found.length >= count || !this.#isOver) return found;
     // Too many of the cheapest are of no use now. Asked by chance, so that whoever is behind them gets work too.
     const known = new Set(found.map(({ provider }) => provider));
-    const others = this.#sample(count - found.length, standing).filter(({ provider }) => !known.has(provider));
+    const others = this.#sample(count - found.length, standing, leftOutByQuestion).filter(
+      ({ provider }) => !known.has(provider),
+    );
     const costs = new Map(others.map((candidate) => [candidate, expectedCost(candidate, this.#request)]));
     const costOf = (candidate: Candidate): bigint => costs.get(candidate) ?? 0n;
     return [...found, ...others.toSorted((a, b) => (costOf(a) < costOf(b) ? -1 : costOf(a) > costOf(b) ? 1 : 0))];
   }
 
   sample(count: number, standing?: Standing): Candidate[] {
-    return this.#sample(count, standing);
+    return this.#sample(count, standing, mostPassedOver);
   }
 
-  #sample(count: number, standing: Standing | "unblamed" | undefined): Candidate[] {
-    this.#beginQuestion();
+  #sample(count: number, standing: Standing | "unblamed" | undefined, passedOver: number): Candidate[] {
+    this.#beginQuestion(passedOver);
     const trees = this.#trees(standing);
     const limits = this.#limits;
     const sizes = trees.map((tree) => (limits.limitsPrice ? tree.rankOf(limits.inputMayFit) : tree.size));
@@ -119,7 +129,7 @@ export class FreePool implements CandidatePool {
       const drawn = ranks.next(count - sample.length);
       if (drawn.length === 0) break;
       for (const candidate of this.#fitting(drawn.map(memberOf))) {
-        if (candidate === undefined || !this.#hasStanding(candidate, standing)) continue;
+        if (candidate === undefined || !this.#isOfStanding(candidate, standing)) continue;
         if (this.#acceptNow(candidate) !== undefined) sample.push(candidate);
       }
     }
@@ -168,7 +178,14 @@ export class FreePool implements CandidatePool {
 
   #accept(member: Member, standing?: Standing | "unblamed"): Candidate | undefined {
     const candidate = this.#limits.best(member);
-    return candidate !== undefined && this.#hasStanding(candidate, standing) ? this.#acceptNow(candidate) : undefined;
+    return candidate !== undefined && this.#isOfStanding(candidate, standing) ? this.#acceptNow(candidate) : undefined;
+  }
+
+  /** Counts those that are not. */
+  #isOfStanding(candidate: Candidate, wanted: Standing | "unblamed" | undefined): boolean {
+    const isWanted = this.#hasStanding(candidate, wanted);
+    if (!isWanted) this.#passedOver += 1;
+    return isWanted;
   }
 
   /** By the offering that would serve, and by what this gateway saw itself, which outweighs what the chain tells. */
@@ -185,12 +202,13 @@ export class FreePool implements CandidatePool {
     return this.met.size >= mostLeftOut;
   }
 
-  #beginQuestion(): void {
+  #beginQuestion(passedOver: number): void {
     this.#enoughMet = Math.max(mostLeftOut, this.met.size + leftOutByQuestion);
+    this.#enoughPassedOver = this.#passedOver + passedOver;
   }
 
   get #isOver(): boolean {
-    return this.met.size >= this.#enoughMet;
+    return this.met.size >= this.#enoughMet || this.#passedOver >= this.#enoughPassedOver;
   }
 
   #acceptNow(candidate: Candidate): Candidate | undefined {

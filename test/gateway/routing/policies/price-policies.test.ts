@@ -93,6 +93,34 @@ describe("cheapest", () => {
   });
 });
 
+describe("cheapest, for a request without a model", () => {
+  it("finds the cheapest offering that is long enough, though hundreds of providers have the same cheaper one that is too short", () => {
+    const providers = fleet(500, (index) => ({
+      models: {
+        short: { inputPrice: 1n, outputPrice: 1n, contextLength: 100 },
+        long: { inputPrice: BigInt(10 + ((index * 7) % 500)), outputPrice: 5n, contextLength: 1000 },
+      },
+    }));
+    const request = { modelId: undefined, inputTokens: 400, outputTokens: 400 };
+    for (let seed = 1; seed <= 20; seed += 1) {
+      const { ranked } = new Chooser({ name: "cheapest" }, providers, seed).select(request);
+      expect(ranked.map(({ inputPrice }) => inputPrice)).to.deep.equal([10n, 11n, 12n, 13n, 14n, 15n, 16n, 17n]);
+    }
+  });
+
+  it("finds the cheapest where one offering is cheap in input and another one in output", () => {
+    const providers = fleet(300, (index) => ({
+      models: {
+        reader: { inputPrice: 1n, outputPrice: BigInt(100 + ((index * 11) % 300)) },
+        writer: { inputPrice: BigInt(100 + ((index * 13) % 300)), outputPrice: 1n },
+      },
+    }));
+    const chooser = new Chooser({ name: "cheapest" }, providers);
+    const [first] = chooser.select({ modelId: undefined, inputTokens: 100, outputTokens: 300 }).ranked;
+    expect([first?.inputPrice, first?.outputPrice]).to.deep.equal([100n, 1n]);
+  });
+});
+
 describe("top_rep_cheapest", () => {
   const seasoned = offer(5n, 5n, 100, 2);
   const newcomer = offer(1n, 1n, 3, 0);

@@ -129,3 +129,47 @@ describe("candidates that are of no use at the moment", () => {
     expect([verdict, busyCount]).to.deep.equal(["busy", count - 1024]);
   });
 });
+
+describe("a standing that thousands do not have, though their place among the members tells so", () => {
+  const policy = createPolicy({ name: "top_rep_cheapest", explore: 1 });
+
+  it("is looked for no further than a thousand at a time: of 20,000 that had failed a decision took 45 to 90 ms", () => {
+    const count = 8000;
+    const seasoned = publish(fleet(count, () => ({ models: { [testModel]: { completed: 30 } } })));
+    const statistics = new ScriptedStatistics();
+    let looked = 0;
+    statistics.measured = () => {
+      looked += 1;
+      return measuredOf({ faults: 3 });
+    };
+    const { ranked, reason } = select(seasoned, requestOf(), policy, statistics, 1, seeded(1));
+    expect([ranked.length, reason]).to.deep.equal([8, "none_seasoned"]);
+    expect(looked).to.be.lessThan(4000);
+  });
+
+  it("hides nobody while they are a thousand", () => {
+    const providers = fleet(1000, (index) => ({
+      models: { [testModel]: { completed: 30, inputPrice: BigInt(index + 1) } },
+    }));
+    const statistics = new ScriptedStatistics();
+    statistics.measured = (provider) => measuredOf({ faults: provider === addressOf(1000) ? 0 : 3 });
+    const { ranked, reason } = select(publish(providers), requestOf(), policy, statistics, 1, seeded(1));
+    expect([ranked[0]?.provider, reason]).to.deep.equal([addressOf(1000), "cheapest_seasoned"]);
+  });
+
+  it("is looked for no further where another model of the same provider has it", () => {
+    const providers = fleet(8000, () => ({
+      models: {
+        known: { inputPrice: 900n, outputPrice: 900n, completed: 30 },
+        new: { inputPrice: 1n, outputPrice: 1n },
+      },
+    }));
+    let read = 0;
+    const statistics = new ScriptedStatistics();
+    Object.assign(statistics, { hasFailed: () => (read++, false) });
+    const request = requestOf({ modelId: undefined });
+    const { ranked, reason } = select(publish(providers), request, policy, statistics, 1, seeded(1));
+    expect([ranked.length, ranked[0]?.modelId, reason]).to.deep.equal([8, "new", "none_seasoned"]);
+    expect(read).to.be.lessThan(4000);
+  });
+});
