@@ -56,11 +56,6 @@ export class StatusService {
     this.#maxSubscribers = options.maxSubscribers ?? 256;
   }
 
-  /** Subscribers now. */
-  get subscribers(): number {
-    return this.#subscribers.size;
-  }
-
   /** The status now; one that says the same and is younger than a second is not signed again. */
   async current(): Promise<SignedProviderStatus> {
     const { clock, content, signer } = this.#options;
