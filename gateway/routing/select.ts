@@ -37,11 +37,11 @@ export function select(
   random: Random,
 ): Selection {
   const input = { published, request, policy, statistics, nowMs, random };
-  const { selection, isCut } = selectAmong(input, false);
+  const { selection, isCut, policyWaits } = selectAmong(input, false);
   // Providers that fail most requests are better than none, but not better than a short wait for a good one.
   const { suspect, draining } = selection.excludedCounts;
-  const waitsForSlots = selection.busyCount > 0;
-  const isNobodyNear = selection.verdict === "none" || ((draining !== undefined || isCut) && !waitsForSlots);
+  const waitsForSomebody = selection.busyCount > 0 || policyWaits;
+  const isNobodyNear = selection.verdict === "none" || ((draining !== undefined || isCut) && !waitsForSomebody);
   const isLeftToSuspects = isNobodyNear && selection.verdict !== "ready" && suspect !== undefined;
   return isLeftToSuspects ? selectAmong(input, true).selection : selection;
 }
@@ -58,11 +58,13 @@ interface SelectInput {
 function selectAmong(
   input: SelectInput,
   allowSuspects: boolean,
-): { readonly selection: Selection; readonly isCut: boolean } {
+): { readonly selection: Selection; readonly isCut: boolean; readonly policyWaits: boolean } {
   const { published, request, policy, statistics, nowMs, random } = input;
   const { snapshot, derived } = published;
   const whole = derived.pool(request.modelId);
-  if (whole === undefined) return { selection: emptySelection(policy, snapshot.version), isCut: false };
+  if (whole === undefined) {
+    return { selection: emptySelection(policy, snapshot.version), isCut: false, policyWaits: false };
+  }
   const pool = policy.only === undefined ? whole : narrowToOne(snapshot, request.modelId, policy.only);
   const limits = new Limits(request);
   const free = new FreePool(pool, request, limits, statistics, random, allowSuspects);
@@ -98,7 +100,7 @@ function selectAmong(
     ...(ranking.scores === undefined ? {} : { scores: ranking.scores }),
     version: snapshot.version,
   };
-  return { selection, isCut };
+  return { selection, isCut, policyWaits: ranking.wait };
 }
 
 /** Ms after which time or a newer status may give a choice; undefined: only a change of the registry can. */

@@ -149,6 +149,18 @@ describe("providers that fail most requests", () => {
     expect(select(publish([providers[0]!, dear]), limited, policy, statistics, 1, seeded(1)).verdict).to.equal("ready");
   });
 
+  it("are not asked where a good one has too long a queue for the moment, though another one shuts down", () => {
+    const statistics = new ScriptedStatistics();
+    statistics.measuredOf.set(addressOf(1), broken);
+    statistics.draining.add(addressOf(2));
+    const queue = reportOf({ lastMeanInputTps: 100, maxInputTps: 100, running: 0, queuedInputTokens: 30 });
+    statistics.reportedOf.set(addressOf(3), queue);
+    const policy = createPolicy({ name: "wait_and_widen", queue_limit_floor_ms: 100, queue_limit_ceil_ms: 1000 });
+    const three = publish([...providers, { address: addressOf(3), maxConcurrentJobs: 2 }]);
+    const selection = select(three, requestOf(), policy, statistics, 1, seeded(1));
+    expect([selection.verdict, selection.recheckMs]).to.deep.equal(["busy", 100]);
+  });
+
   it("get one probe at a time when they have been quiet for a while", () => {
     const statistics = new ScriptedStatistics();
     statistics.measuredOf.set(addressOf(1), { ...broken, recentFailures: 1 });
