@@ -113,15 +113,16 @@ export function weightTable(
     else weighted.push(own);
   }
   const isEqual = isTooFew(weighted.length, weighted.length + unweighted.length);
+  // In the order of addresses, so that the order in which members were found changes neither sums nor comparisons.
   const ranked = isEqual ? ring.memberSlots().map(equalWeight) : weighted;
-  // Sorted, so that the order in which members were found changes neither sums nor comparisons.
-  ranked.sort((a, b) => (ring.addressOf(a.slot) < ring.addressOf(b.slot) ? -1 : 1));
-  const clusters = clustersOf(ring, ranked, statistic).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const clusters = clustersOf(ring, ranked, statistic);
+  const alone = areAlone(ranked) ? clusters.map(({ members }) => members[0] as number) : undefined;
+  if (alone === undefined) clusters.sort((a, b) => (a.id < b.id ? -1 : 1));
   return {
     clusters,
     unweighted: isEqual ? [] : unweighted,
     isEqual,
-    alone: areAlone(ranked) ? clusters.map(({ members }) => members[0] as number) : undefined,
+    alone,
   };
 }
 

@@ -23,6 +23,7 @@ export class HashRing {
   readonly #points: PointList;
   /** Number of distinct members, at least 1. */
   readonly size: number;
+  #memberSlots: readonly number[] | undefined;
 
   private constructor(slots: MemberSlots, points: PointList, size: number) {
     this.slots = slots;
@@ -62,15 +63,16 @@ export class HashRing {
     return this.slots.addressOf(slot);
   }
 
-  /** Slots of all members, in no order. */
-  memberSlots(): number[] {
-    const slots: number[] = [];
-    const walk = this.walk(0);
-    for (let slot = walk.nextSlot(); slot !== undefined; slot = walk.nextSlot()) slots.push(slot);
-    return slots;
+  /** Slots of all members, in the order of their addresses. */
+  memberSlots(): readonly number[] {
+    // Asked for whenever a weight has changed, while the members stay.
+    this.#memberSlots ??= this.walk(0)
+      .nextSlots(this.size)
+      .toSorted((a, b) => (this.addressOf(a) < this.addressOf(b) ? -1 : 1));
+    return this.#memberSlots;
   }
 
-  /** All members, in no order. */
+  /** All members, in the order of their addresses. */
   members(): Address[] {
     return this.memberSlots().map((slot) => this.addressOf(slot));
   }
