@@ -46,6 +46,10 @@ export class FreePool implements CandidatePool {
   /** Members passed over for their standing, in all, and how many answer the present question. */
   #passedOver = 0;
   #enoughPassedOver = 0;
+  /** Members met that fit. */
+  #fittingMet = 0;
+  /** Trees in which a search found that nobody fits: the next question need not search them again. */
+  readonly #barren = new Set<MemberTree>();
   /** Left out for what only this moment knows. */
   readonly met = new Map<Address, { readonly reason: ExclusionReason; readonly candidate: Candidate }>();
 
@@ -77,7 +81,10 @@ export class FreePool implements CandidatePool {
     this.#beginQuestion(mostPassedOver);
     const accept = (member: Member) => this.#accept(member, standing);
     const search = new CheapestSearch(this.#request, this.#limits, this.#random, count, accept, () => this.#isOver);
-    const found = search.run(this.#trees(standing));
+    const trees = this.#trees(standing);
+    const fitting = this.#fittingMet;
+    const found = search.run(trees);
+    if (this.#fittingMet === fitting && !this.#isOver) for (const tree of trees) this.#barren.add(tree);
     if (found.length >= count || !this.#isOver) return found;
     // Too many of the cheapest are of no use now. Asked by chance, so that whoever is behind them gets work too.
     const known = new Set(found.map(({ provider }) => provider));
@@ -128,7 +135,7 @@ export class FreePool implements CandidatePool {
     while (sample.length < count && !this.#isOver) {
       const drawn = ranks.next(count - sample.length);
       if (drawn.length === 0) break;
-      for (const candidate of this.#fitting(drawn.map(memberOf))) {
+      for (const candidate of this.#candidatesOf(drawn.map(memberOf))) {
         if (candidate === undefined || !this.#isOfStanding(candidate, standing)) continue;
         if (this.#acceptNow(candidate) !== undefined) sample.push(candidate);
       }
@@ -142,7 +149,7 @@ export class FreePool implements CandidatePool {
   }
 
   findAll(slots: readonly number[]): (Candidate | undefined)[] {
-    const fitting = this.#fitting(slots.map((slot) => this.#pool.member(slot)));
+    const fitting = this.#candidatesOf(slots.map((slot) => this.#pool.member(slot)));
     return fitting.map((candidate) => (candidate === undefined ? undefined : this.#acceptNow(candidate)));
   }
 
@@ -154,7 +161,7 @@ export class FreePool implements CandidatePool {
   }
 
   /** What each of some members would serve with, those that are not free left out. */
-  #fitting(members: readonly (Member | undefined)[]): (Candidate | undefined)[] {
+  #candidatesOf(members: readonly (Member | undefined)[]): (Candidate | undefined)[] {
     return members.map((member) =>
       member !== undefined && isFreePlace(member.place) ? this.#limits.best(member) : undefined,
     );
@@ -162,7 +169,7 @@ export class FreePool implements CandidatePool {
 
   #trees(standing: Standing | "unblamed" | undefined): readonly MemberTree[] {
     const wanted = standing === undefined || standing === "unblamed" ? standings : [standing];
-    return wanted.map((place) => this.#pool.at(place)).filter((tree) => tree.size > 0);
+    return wanted.map((place) => this.#pool.at(place)).filter((tree) => tree.size > 0 && !this.#barren.has(tree));
   }
 
   #listed(trees: readonly MemberTree[]): Member[] {
@@ -178,6 +185,7 @@ export class FreePool implements CandidatePool {
 
   #accept(member: Member, standing?: Standing | "unblamed"): Candidate | undefined {
     const candidate = this.#limits.best(member);
+    if (candidate !== undefined) this.#fittingMet += 1;
     return candidate !== undefined && this.#isOfStanding(candidate, standing) ? this.#acceptNow(candidate) : undefined;
   }
 

@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { createPolicy, select } from "../../../../gateway/routing/select.ts";
 import { policyNames, type RoutingRequest } from "../../../../gateway/routing/types.ts";
 import { addressOf, type ProviderSketch, publish, testModel } from "../support/registry.ts";
+import { collateralOf } from "../support/collateral.ts";
 import { requestOf, seeded } from "../support/request.ts";
 import { fleet, measuredOf, reportOf } from "../support/sketches.ts";
 import { ScriptedStatistics } from "../support/statistics.ts";
@@ -171,5 +172,34 @@ describe("a standing that thousands do not have, though their place among the me
     const { ranked, reason } = select(publish(providers), request, policy, statistics, 1, seeded(1));
     expect([ranked.length, ranked[0]?.modelId, reason]).to.deep.equal([8, "new", "none_seasoned"]);
     expect(read).to.be.lessThan(4000);
+  });
+});
+
+describe("a request that nobody fits, where no subtree tells it", () => {
+  it("is looked at by top_rep_cheapest once, not once for each standing that it asks for", () => {
+    const providers = fleet(5000, (index) => ({
+      stake: index % 2 === 0 ? 1n : 10n ** 9n,
+      models: {
+        [testModel]: {
+          inputPrice: BigInt(index + 1),
+          completed: index % 4 < 2 ? 30 : 0,
+          contextLength: index % 2 === 0 ? 1000 : 100,
+        },
+      },
+    }));
+    const registry = publish(providers);
+    const judged = (name: "cheapest" | "top_rep_cheapest"): number => {
+      let count = 0;
+      const collateral = collateralOf({ context: 1 });
+      const counting = {
+        ...collateral,
+        atLeast: (...terms: [number, number, number]) => (count++, collateral.atLeast(...terms)),
+      };
+      const request = requestOf({ inputTokens: 400, outputTokens: 400, collateral: counting });
+      const { verdict } = select(registry, request, createPolicy({ name }), new ScriptedStatistics(), 1, seeded(1));
+      expect(verdict).to.equal("none");
+      return count;
+    };
+    expect(judged("top_rep_cheapest")).to.be.lessThan(1.1 * judged("cheapest"));
   });
 });
