@@ -84,11 +84,13 @@ export class GatewayStatistics extends RoutingStatistics {
     }
   }
 
-  override unconfirmedPosts(provider: Address): number {
-    const full = this.#full.get(provider);
-    if (full === undefined) return super.unconfirmedPosts(provider);
-    if (full.untilMs > this.#clock.monotonic()) return Number.MAX_SAFE_INTEGER;
+  /** Of a provider without a cap, too: its node may have no place, or too much of its stake may be held. */
+  override knownFull(provider: Address): boolean {
+    if (super.knownFull(provider)) return true;
+    const full = this.#full.size === 0 ? undefined : this.#full.get(provider);
+    if (full === undefined) return false;
+    if (full.untilMs > this.#clock.monotonic()) return true;
     this.#full.delete(provider);
-    return super.unconfirmedPosts(provider);
+    return false;
   }
 }
