@@ -156,6 +156,8 @@ export class FreePool implements CandidatePool {
   isFull(slot: number): boolean {
     const member = this.#pool.member(slot);
     if (member === undefined || this.#request.tried.has(member.provider)) return false;
+    // A job could not be placed there, whenever a slot comes free.
+    if (this.#statistics.endpointRefused?.(member.provider) === true) return false;
     if (member.place === "full") return this.#limits.matches(member);
     return this.met.get(member.provider)?.reason === "at_capacity";
   }

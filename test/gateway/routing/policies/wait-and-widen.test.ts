@@ -202,4 +202,12 @@ describe("pulsar_wait_and_widen", () => {
     fill(chooser, ranked.slice(0, 1));
     expect(chooser.first({ affinityKey: "k", tried: new Set(ranked.slice(0, 1)) })).to.be.oneOf(ranked.slice(1, 3));
   });
+
+  it("does not wait for an owner that is full and whose endpoint is never called", () => {
+    const chooser = bands({ band_patience_ms: 1000 });
+    const ranked = ranking(chooser, "k");
+    fill(chooser, ranked.slice(0, 1));
+    chooser.statistics.refused.add(ranked[0]!);
+    expect(chooser.first({ affinityKey: "k" })).to.be.oneOf(ranked.slice(1, 3));
+  });
 });
