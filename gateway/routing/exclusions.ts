@@ -47,9 +47,13 @@ export function describeExclusions(input: ExclusionInput): ExclusionRecord {
     busyCount += 1;
     if (busy.length < listed) busy.push(candidate);
   }
-  for (const { provider, reason } of input.byPolicy) tally.add(provider, reason);
+  let fullByPolicy = 0;
+  for (const { provider, reason } of input.byPolicy) {
+    tally.add(provider, reason);
+    if (reason === "at_capacity") fullByPolicy += 1;
+  }
   busyCount += listFull(input, tally, busy);
-  tally.raise("at_capacity", busyCount);
+  tally.raise("at_capacity", busyCount + fullByPolicy);
   tally.raise("inactive", pool.at("inactive").size);
   // One that would not do when it comes back, either, is no reason to hope for it: it counts for that.
   tally.raise("stale", limits.countFitting(stale));

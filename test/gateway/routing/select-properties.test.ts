@@ -175,3 +175,22 @@ describe("providers that fail most requests", () => {
     expect(ask(statistics).ranked).to.have.length(2);
   });
 });
+
+describe("the count of those without room", () => {
+  it("holds those that the chain shows full and those that the policy leaves out for their streams: one hid the other", () => {
+    const statistics = new ScriptedStatistics();
+    statistics.reportedOf.set(addressOf(2), reportOf({ lastMeanInputTps: 100, running: 2 }));
+    const providers = [1, 2].map((index) => ({
+      address: addressOf(index),
+      maxConcurrentJobs: 2,
+      openJobs: index === 1 ? 2 : 0,
+    }));
+    const policy = createPolicy({ name: "wait_and_widen" });
+    const selection = select(publish(providers), requestOf(), policy, statistics, 1, seeded(1));
+    expect([selection.verdict, selection.busyCount, selection.excludedCounts]).to.deep.equal([
+      "busy",
+      1,
+      { at_capacity: 2 },
+    ]);
+  });
+});
