@@ -10,7 +10,7 @@ interface Block {
 
 const chunkLength = 96;
 const blockLength = 64;
-/** Above this share of new numbers the list is built anew instead of changed number by number. */
+/** Above this share of numbers that come or go the list is built anew instead of changed number by number. */
 const rebuildShare = 1 / 8;
 
 /** A sorted list of distinct numbers. */
@@ -29,7 +29,7 @@ export class PointList {
 
   /** The list with numbers added that were not in it, and numbers removed that were. Both may be in any order. */
   change(added: readonly number[], removed: readonly number[]): PointList {
-    if (added.length > this.length * rebuildShare) return this.#rebuilt(added, removed);
+    if (added.length + removed.length > this.length * rebuildShare) return this.#rebuilt(added, removed);
     const edit = new Edit(this.#blocks, this.#firsts);
     for (const point of removed) edit.remove(point);
     for (const point of added) edit.add(point);
@@ -58,16 +58,25 @@ export class PointList {
   }
 
   #rebuilt(added: readonly number[], removed: readonly number[]): PointList {
-    const gone = new Set(removed);
+    const gone = Float64Array.from(removed).sort();
+    const come = Float64Array.from(added).sort();
     const points = new Float64Array(this.length - removed.length + added.length);
     let at = 0;
+    let nextGone = 0;
+    let nextCome = 0;
     for (const point of this.all()) {
-      if (gone.has(point)) continue;
+      if (point === gone[nextGone]) {
+        nextGone += 1;
+        continue;
+      }
+      for (; nextCome < come.length && (come[nextCome] as number) < point; nextCome += 1) {
+        points[at] = come[nextCome] as number;
+        at += 1;
+      }
       points[at] = point;
       at += 1;
     }
-    points.set(added, at);
-    points.sort();
+    points.set(come.subarray(nextCome), at);
     const blocks: Block[] = [];
     for (let from = 0; from < points.length; ) {
       const chunks: number[][] = [];
