@@ -58,8 +58,8 @@ export class PointList {
   }
 
   #rebuilt(added: readonly number[], removed: readonly number[]): PointList {
-    const gone = Float64Array.from(removed).sort();
-    const come = Float64Array.from(added).sort();
+    const gone = Float64Array.from(removed).toSorted();
+    const come = Float64Array.from(added).toSorted();
     const points = new Float64Array(this.length - removed.length + added.length);
     let at = 0;
     let nextGone = 0;
