@@ -1,7 +1,7 @@
 import { KeyHasher } from "../hash/key-hasher.ts";
 import type { HashRing } from "../ring/hash-ring.ts";
 import type { Candidate, LiveStatistics, Policy, PolicyInput, PolicyName, Ranking, RoutingRequest } from "../types.ts";
-import { keyedCount } from "./ranked.ts";
+import { choiceReason, keyedCount } from "./ranked.ts";
 
 /** Settings of the ring policies. */
 export interface HashSettings {
@@ -49,11 +49,13 @@ function walkRing(
   const over: Candidate[] = [];
   let walked = 0;
   let ownerIsOver = false;
+  let ownerIsFree = false;
   const walk = ring.walk(hasher.position());
   for (let slot = walk.nextSlot(); slot !== undefined; slot = walk.nextSlot()) {
     walked += 1;
     const candidate = pool.find(slot);
     if (candidate !== undefined) {
+      if (walked === 1) ownerIsFree = true;
       const isOver = loadOf(statistics, candidate, request.modelId) >= bound;
       if (isOver && ranked.length === 0) ownerIsOver = true;
       (isOver ? over : ranked).push(candidate);
@@ -63,15 +65,17 @@ function walkRing(
   }
   const found = [...ranked, ...over].slice(0, keyedCount);
   if (found.length === 0 && walked < ring.size) {
-    return { ranked: byRendezvous(pool.sample(mostListed), hasher), reason: "few_match", wait: false, excluded: [] };
+    const few = byRendezvous(pool.sample(mostListed), hasher);
+    return { ranked: few, reason: choiceReason(few, "few_match"), wait: false, excluded: [] };
   }
-  return { ranked: found, reason: reasonOf(ranked, ownerIsOver, keyless), wait: false, excluded: [] };
+  const reason = ranked.length === 0 ? "all_over_bound" : reasonOf(ownerIsOver, ownerIsFree, keyless);
+  return { ranked: found, reason: choiceReason(found, reason), wait: false, excluded: [] };
 }
 
-function reasonOf(ranked: readonly Candidate[], ownerIsOver: boolean, keyless: boolean): string {
-  if (ranked.length === 0) return "all_over_bound";
+function reasonOf(ownerIsOver: boolean, ownerIsFree: boolean, keyless: boolean): string {
   if (keyless) return "no_key";
-  return ownerIsOver ? "bounded_load" : "ring_owner";
+  if (ownerIsOver) return "bounded_load";
+  return ownerIsFree ? "ring_owner" : "ring_successor";
 }
 
 /** Streams at which a member takes no more: `ceil(c (total + 1) / n) + margin`. */

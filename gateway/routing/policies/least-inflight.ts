@@ -1,7 +1,7 @@
 import type { Candidate, MeasuredStatistics, Policy } from "../types.ts";
 import { weightedOrder } from "../weighted-order.ts";
 import { loadSample } from "./load-sample.ts";
-import { rankedCount } from "./ranked.ts";
+import { choiceReason, rankedCount } from "./ranked.ts";
 
 /** Settings of `least_inflight`. */
 export interface LeastInflightSettings {
@@ -36,9 +36,10 @@ export function leastInflightPolicy(settings: LeastInflightSettings): Policy {
       const drawn = tied.length === 1 ? tied : weightedOrder(tied, ({ score }) => score, random);
       const order = [...drawn, ...others];
       const ranked = explored === undefined ? order : [explored, ...order.filter((other) => other !== explored)];
+      const reason = explored !== undefined ? "measure_unknown" : tied.length === 1 ? "least_loaded" : "weighted_draw";
       return {
         ranked: ranked.slice(0, rankedCount).map(({ candidate }) => candidate),
-        reason: explored !== undefined ? "measure_unknown" : tied.length === 1 ? "least_loaded" : "weighted_draw",
+        reason: choiceReason(sample, reason),
         wait: false,
         excluded: [],
         scores: new Map(ranked.slice(0, rankedCount).map(({ candidate, score }) => [candidate.provider, score])),

@@ -1,5 +1,5 @@
 import type { Candidate, Policy, PolicyInput } from "../types.ts";
-import { rankedCount } from "./ranked.ts";
+import { choiceReason, rankedCount } from "./ranked.ts";
 
 /**
  * Cheapest among the seasoned; where there are none the cheapest of all, but for those that this gateway's own jobs speak against: else
@@ -14,7 +14,7 @@ export function topRepCheapestPolicy(settings: { readonly explore: number }): Po
       if (seasoned.length === 0) {
         const unblamed = pool.cheapest(rankedCount, "unblamed");
         const ranked = unblamed.length > 0 ? unblamed : pool.cheapest(rankedCount);
-        return { ranked, reason: "none_seasoned", wait: false, excluded: [] };
+        return { ranked, reason: choiceReason(ranked, "none_seasoned"), wait: false, excluded: [] };
       }
       const ranked = withFallback(seasoned, pool);
       const [newcomer] = random() < settings.explore ? pool.sample(1, "newcomer") : [];

@@ -32,8 +32,12 @@ describe("consistent_hash", () => {
       fleet(6).map((one) => (one.address === owner ? { ...one, maxConcurrentJobs: 1, openJobs: 1 } : one)),
     );
     expect(chooser.first({ affinityKey: "k" })).to.equal(second);
+    expect(chooser.select({ affinityKey: "k" }).reason, "who reads it looks for the owner elsewhere").to.equal(
+      "ring_successor",
+    );
     chooser.replace(fleet(6));
     expect(chooser.first({ affinityKey: "k" })).to.equal(owner);
+    expect(chooser.select({ affinityKey: "k" }).reason).to.equal("ring_owner");
   });
 
   it("walks the same ranking for a retry, with the tried one left out", () => {
