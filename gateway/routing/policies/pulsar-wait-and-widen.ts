@@ -47,9 +47,13 @@ export function pulsarWaitAndWidenPolicy(settings: PulsarWidenSettings): Policy 
   };
 }
 
-function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSettings): Ranking {
+function walkBands(
+  input: PolicyInput,
+  walk: PulsarWalk,
+  settings: PulsarWidenSettings,
+  patienceMs = patienceOf(input.request, settings),
+): Ranking {
   const { request, statistics, random } = input;
-  const patienceMs = patienceOf(request, settings);
   const scores = new Map<Address, number>();
   const ranked: Candidate[] = [];
   const { excluded } = walk;
@@ -75,6 +79,11 @@ function walkBands(input: PolicyInput, walk: PulsarWalk, settings: PulsarWidenSe
       recheckMs = Math.min(recheckMs, opensMs);
       break;
     }
+  }
+  if (patienceMs > 0 && ranked.length === 0 && !wait) {
+    // Nobody in any band can ever serve: whoever else can is as good as an owner.
+    const { reason, ...others } = walkBands(input, walk, settings, 0);
+    return { ...others, reason: reason === "pulsar_owner" ? "widened_band" : reason };
   }
   const waits = wait && ranked.length === 0;
   return {

@@ -210,4 +210,20 @@ describe("pulsar_wait_and_widen", () => {
     chooser.statistics.refused.add(ranked[0]!);
     expect(chooser.first({ affinityKey: "k" })).to.be.oneOf(ranked.slice(1, 3));
   });
+
+  it("serves a key by whoever fits, however far behind those that do not, before its patience is used up", () => {
+    const isLong = (index: number): boolean => index === 150;
+    const models = (index: number) => ({ "test/model": { contextLength: isLong(index) ? 100_000 : 1000 } });
+    const chooser = new Chooser(
+      { name: "pulsar_wait_and_widen", band_patience_ms: 1000 },
+      fleet(300, (index) => ({ maxConcurrentJobs: 2, models: models(index) })),
+    );
+    chooser.statistics.reported = () => reportOf({ maxInputTps: 100, lastMeanInputTps: 1000, running: 0 });
+    const long = chooser.providers.find((_, index) => isLong(index))?.address;
+    for (let key = 0; key < 30; key += 1) {
+      expect(chooser.first({ affinityKey: `key ${key}`, inputTokens: 50_000 }), "a 404 for a served model").to.equal(
+        long,
+      );
+    }
+  });
 });
