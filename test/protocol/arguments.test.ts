@@ -5,12 +5,15 @@ import { ArgumentError, asksForHelp } from "../../protocol/arguments.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 
+/** Without the variables of the test run itself. */
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("T4T_")));
+
 async function run(
   file: string,
   ...args: readonly string[]
 ): Promise<{ code: number | null; out: string; err: string }> {
   return await new Promise((resolve) => {
-    const child = execFile(process.execPath, [file, ...args], { cwd: root }, (_, out, err) => {
+    const child = execFile(process.execPath, [file, ...args], { cwd: root, env }, (_, out, err) => {
       resolve({ code: child.exitCode, out, err });
     });
   });

@@ -94,7 +94,7 @@ describe("a provider whose journal cannot be written as an answer ends", functio
     });
     closed.catch(() => undefined);
     const faults = async () => await (await fetch(`${node.url}/metrics`)).text();
-    await until("the journal has refused", async () => isClosed || /where="drain"\} 1/.test(await faults()), 15_000);
+    await until("the journal has refused", async () => isClosed || /where="drain"\} 1/.test(await faults()), 40_000);
     other.exec("ROLLBACK");
     other.close();
     release.resolve();

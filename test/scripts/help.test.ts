@@ -14,6 +14,9 @@ const programs = Object.entries(scripts).flatMap(([name, line]) => {
   return file === undefined ? [] : [[name, file] as const];
 });
 
+/** Without the variables of the test run itself, of which some programs would say that they do not know them. */
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("T4T_")));
+
 interface Run {
   readonly code: number;
   readonly stdout: string;
@@ -22,7 +25,7 @@ interface Run {
 
 async function run(file: string, ...args: readonly string[]): Promise<Run> {
   return await new Promise<Run>((resolve) => {
-    const child = execFile(process.execPath, [file, ...args], { cwd: root }, (_, stdout, stderr) => {
+    const child = execFile(process.execPath, [file, ...args], { cwd: root, env }, (_, stdout, stderr) => {
       resolve({ code: child.exitCode ?? -1, stdout, stderr });
     });
   });
