@@ -1,11 +1,6 @@
-import { type Address, pad } from "viem";
+import type { Address } from "viem";
 import { noWeights, withWeight } from "../chain/registry-index/client-weights.ts";
-import type {
-  OfferingRecord,
-  ProviderRecord,
-  RegistrySnapshot,
-  ReputationRecord,
-} from "../chain/registry-index/types.ts";
+import type { ProviderRecord, RegistrySnapshot, ReputationRecord } from "../chain/registry-index/types.ts";
 import type { PolicyConfig } from "../gateway/routing/policy-config.ts";
 import { createPolicy, select } from "../gateway/routing/select.ts";
 import { deriveRoutingState, type RoutingState } from "../gateway/routing/state.ts";
@@ -13,8 +8,9 @@ import { RoutingStatistics } from "../gateway/routing/statistics/routing-statist
 import { policyNames, type RoutingRequest } from "../gateway/routing/types.ts";
 import type { Random } from "../protocol/clock.ts";
 import { type FewRow, measureFew, printFew } from "./bench-select/few.ts";
-import { addressOf, model, Registry, seeded } from "./bench-select/market.ts";
+import { addressOf, model, providerOf, Registry } from "./bench-select/market.ts";
 import { list, runCommand, toggle, type Values, wholeNumber } from "./command-line.ts";
+import { seeded } from "./sim/engine/random.ts";
 
 const warmUp = 500;
 const batch = 20;
@@ -49,30 +45,24 @@ const command = {
 type Options = Values<typeof command.options>;
 
 function recordOf(address: Address, random: Random): ProviderRecord {
-  const offering: OfferingRecord = {
-    offeringId: 1,
-    provider: address,
-    modelId: model,
-    modelKey: pad("0x01", { size: 32 }),
-    inputPrice: BigInt(Math.floor(1e12 * (0.5 + random()))),
-    outputPrice: BigInt(Math.floor(3e12 * (0.5 + random()))),
-    contextLength: 2 ** (13 + Math.floor(random() * 4)),
-  };
+  // Drawn in this order: another one would make other providers.
+  const inputPrice = BigInt(Math.floor(1e12 * (0.5 + random())));
+  const outputPrice = BigInt(Math.floor(3e12 * (0.5 + random())));
+  const contextLength = 2 ** (13 + Math.floor(random() * 4));
   const maxConcurrentJobs = Math.floor(random() * 9);
-  return {
-    address,
-    operator: address,
-    payout: address,
-    endpoint: "https://provider.example",
-    active: true,
-    lastSeen: 1_000_000 - Math.floor(random() * 300),
-    generation: 1,
+  const lastSeen = 1_000_000 - Math.floor(random() * 300);
+  const openJobs = Math.floor(random() * (maxConcurrentJobs + 1));
+  const reputation = reputationRecord(random);
+  return providerOf(address, {
+    inputPrice,
+    outputPrice,
+    contextLength,
+    lastSeen,
     maxConcurrentJobs,
-    openJobs: Math.floor(random() * (maxConcurrentJobs + 1)),
+    openJobs,
     stake: 0n,
-    offerings: new Map([[model, offering]]),
-    reputation: new Map([[model, reputationRecord(random)]]),
-  };
+    reputation,
+  });
 }
 
 /** A third of the providers is known to this gateway, all have had jobs of a dozen clients. */

@@ -1,4 +1,3 @@
-import { pad } from "viem";
 import { noWeights } from "../../chain/registry-index/client-weights.ts";
 import type { ProviderRecord } from "../../chain/registry-index/types.ts";
 import type { EscrowPolicy } from "../../gateway/jobs/escrow-plan.ts";
@@ -8,7 +7,8 @@ import { createPolicy, select } from "../../gateway/routing/select.ts";
 import { deriveRoutingState } from "../../gateway/routing/state.ts";
 import { RoutingStatistics } from "../../gateway/routing/statistics/routing-statistics.ts";
 import { policyNames, type RoutingRequest } from "../../gateway/routing/types.ts";
-import { addressOf, model, Registry, seeded } from "./market.ts";
+import { seeded } from "../sim/engine/random.ts";
+import { addressOf, model, providerOf, Registry } from "./market.ts";
 
 /** What keeps all providers but three from serving the request. */
 const obstacles = ["context", "stake", "stake by context", "endpoint"] as const;
@@ -79,43 +79,25 @@ function recordsOf(count: number, obstacle: Obstacle, prices: FewRow["prices"], 
     const price = 10n ** 12n + (prices === "one" ? 0n : BigInt(Math.floor(random() * 1e12)));
     const isLong = obstacle !== "context" && (obstacle !== "stake by context" || index % 3 !== 0);
     const contextLength = isLong || fits(index, count) ? longContext : shortContext;
-    const offering = {
-      offeringId: 1,
-      provider: address,
-      modelId: model,
-      modelKey: pad("0x01", { size: 32 }),
-      inputPrice: price,
-      outputPrice: 3n * price,
-      contextLength,
-    };
-    const needed = request.collateral?.at({ ...offering, contextLength: longContext }) ?? 0n;
+    const terms = { inputPrice: price, outputPrice: 3n * price };
+    const needed = request.collateral?.at({ ...terms, contextLength: longContext }) ?? 0n;
     const isShort = obstacle.startsWith("stake") && !fits(index, count);
-    return {
-      address,
-      operator: address,
-      payout: address,
-      endpoint: "https://provider.example",
-      active: true,
+    return providerOf(address, {
+      ...terms,
+      contextLength,
       lastSeen: 1_000_000,
-      generation: 1,
       maxConcurrentJobs: 4,
       openJobs: 0,
       stake: isShort ? (needed * 9n) / 10n : 4n * needed,
-      offerings: new Map([[model, offering]]),
-      reputation: new Map([
-        [
-          model,
-          {
-            time: 1_000_000,
-            halfLifeSeconds: 604_800,
-            paid: noWeights,
-            failed: noWeights,
-            ownServed: 30,
-            ownFaults: 0,
-          },
-        ],
-      ]),
-    };
+      reputation: {
+        time: 1_000_000,
+        halfLifeSeconds: 604_800,
+        paid: noWeights,
+        failed: noWeights,
+        ownServed: 30,
+        ownFaults: 0,
+      },
+    });
   });
 }
 

@@ -1,24 +1,42 @@
 import { type Address, getAddress, pad, toHex } from "viem";
-import type { ProviderRecord, RegistrySnapshot } from "../../chain/registry-index/types.ts";
-import type { Random } from "../../protocol/clock.ts";
+import type {
+  OfferingRecord,
+  ProviderRecord,
+  RegistrySnapshot,
+  ReputationRecord,
+} from "../../chain/registry-index/types.ts";
 
 /** The model that all providers of the benchmark offer. */
 export const model = "bench/model";
 
-/** mulberry32: the same sequence on every machine. */
-export function seeded(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** The address of a number. */
 export function addressOf(index: number): Address {
   return getAddress(pad(toHex(index), { size: 20 }));
+}
+
+/** What differs between the providers of a benchmark. */
+export interface Varied
+  extends Pick<OfferingRecord, "inputPrice" | "outputPrice" | "contextLength">,
+    Pick<ProviderRecord, "lastSeen" | "maxConcurrentJobs" | "openJobs" | "stake"> {
+  readonly reputation: ReputationRecord;
+}
+
+/** A live provider of the model. */
+export function providerOf(address: Address, varied: Varied): ProviderRecord {
+  const { inputPrice, outputPrice, contextLength, reputation, ...rest } = varied;
+  const modelKey = pad("0x01", { size: 32 });
+  const terms = { inputPrice, outputPrice, contextLength };
+  return {
+    address,
+    operator: address,
+    payout: address,
+    endpoint: "https://provider.example",
+    active: true,
+    generation: 1,
+    ...rest,
+    offerings: new Map([[model, { offeringId: 1, provider: address, modelId: model, modelKey, ...terms }]]),
+    reputation: new Map([[model, reputation]]),
+  };
 }
 
 /** Records that change between snapshots. */
